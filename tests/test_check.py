@@ -260,7 +260,22 @@ class Nameless(Sound):
 def test_names_and_labels_of_arms_are_looked_at():
     found = problems(Twins())
     assert "two arms are called 'pulled'" in found
-    assert any("is labelled 'far too many words here': allowed are two or three words" in line for line in found)
+    assert any("is labelled 'far too many words here': allowed are 1 to 4 words" in line for line in found)
+
+
+class Unlabelled(Sound):
+    """Names of arms that are no words."""
+
+    def arms(self):
+        pulled, other = super().arms()
+        named = [replace(pulled, name=name, label="") for name in ("pulled-hard", "k=2")]
+        return [pulled, other, *named, replace(pulled, name="pulled-twice", label="pulled twice")]
+
+
+def test_an_arm_whose_name_is_no_word_needs_a_label():
+    hyphen, equal = problems(Unlabelled())
+    assert hyphen == "the arm 'pulled-hard' has no label, and figures would show its name: give it 1 to 4 words"
+    assert equal.startswith("the arm 'k=2' has no label")
 
 
 def test_two_arms_of_one_label_are_told():

@@ -302,8 +302,10 @@ def _names(study: Study, arms: Sequence[Arm], on: Mapping[Test, Sequence[str]]) 
             yield f"the arm {arm.name!r} is over {option!r}, which its recipe does not have{_nearest(option, options)}"
         if arm.role not in get_args(Role):
             yield f"the arm {arm.name!r} has the role {arm.role!r}{_nearest(arm.role, get_args(Role))}"
-        if not 1 <= len((arm.label or arm.name).split()) <= 4:
-            yield f"the arm {arm.name!r} is labelled {arm.label!r}: allowed are two or three words"
+        if arm.label and not 1 <= len(arm.label.split()) <= 4:
+            yield f"the arm {arm.name!r} is labelled {arm.label!r}: allowed are 1 to 4 words"
+        if not arm.label and set("-=") & set(arm.name):
+            yield f"the arm {arm.name!r} has no label, and figures would show its name: give it 1 to 4 words"
 
 
 def _alike(names: Iterable[str]) -> list[str]:

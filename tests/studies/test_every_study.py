@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from one_step import NAMES, checked, one_step
 
+from featscope.figures import Bars, Curves, Figure
 from featscope.registry import find
 from featscope.report.run_report import content
 from featscope.runs.diverged import without_diverged
@@ -44,6 +45,25 @@ def test_claims_have_titles_of_their_own_and_arms_have_roles_and_labels(name):
     # A claim that holds everywhere may be unable to fail.
     assert "control" in role.values() or not all(expected for *_, expected in judged)
     assert not [(test.statement.id, arm) for test, arm, expected in judged if expected and role.get(arm) == "control"]
+
+
+def _words_of(figure: Figure) -> set[str]:
+    """What stands beside lines and bars, and above panels."""
+    if isinstance(figure, Bars):
+        return {*figure.groups, *figure.series}
+    if isinstance(figure, Curves):
+        return {word for panel in figure.panels for word in (panel.title, *(curve.label for curve in panel.curves))}
+    panels = getattr(figure, "panels", {})
+    return {*panels} if isinstance(panels, dict) else set()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_call_arms_by_their_labels(name):
+    study, runs = one_step(name)
+    words = {word for figure in study.figures(runs) for word in _words_of(figure)}
+    names = [arm.name for arm in study.arms() if set("-=") & set(arm.name) and arm.label != arm.name]
+    assert not [(word, arm) for word in words for arm in names if arm in word]
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing

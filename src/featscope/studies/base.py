@@ -33,7 +33,7 @@ class Arm(Generic[R]):
         name: short name, as it stands in results and in names of files: letters, digits, and of the rest - . _ @ = +.
         recipe: what is built and how long it goes on.
         about: what is different here, in one sentence.
-        label: two or three words for figures and tables; the name if empty.
+        label: two or three words for figures and tables; the name if empty, which then is a word without - and =.
         role: "control": claims must not hold here, as what they depend on is taken away; "reference": set by hand, to
             compare with; "arm": any other.
         stop_at: name of an event after which it may stop (in all replicas).

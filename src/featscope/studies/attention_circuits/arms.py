@@ -62,11 +62,20 @@ class AttentionCircuitsArms(Study):
     def arms(self) -> Sequence[Arm]:
         """Three to five numbers, read at the last; the answer read elsewhere; controls."""
         return [
-            self._train(THREE, THREE, "three numbers"),
-            self._train(FOUR, FOUR, "four numbers"),
-            self._train(FIVE, FIVE, "five numbers"),
-            self._train(EQUALS, THREE, "three numbers, the answer read at a token after them", read="equals"),
-            self._train(SHUFFLED, THREE, "three numbers, labels of other points", role="control", shuffled=True),
+            self._train(THREE, THREE, "three numbers", "three numbers"),
+            self._train(FOUR, FOUR, "four numbers", "four numbers"),
+            self._train(FIVE, FIVE, "five numbers", "five numbers"),
+            self._train(
+                EQUALS, THREE, "three numbers, the answer read at a token after them", "three, read at =", read="equals"
+            ),
+            self._train(
+                SHUFFLED,
+                THREE,
+                "three numbers, labels of other points",
+                "shuffled labels",
+                role="control",
+                shuffled=True,
+            ),
             self._untrained(),
         ]
 
@@ -75,6 +84,7 @@ class AttentionCircuitsArms(Study):
         name: str,
         like: str,
         about: str,
+        label: str,
         read: Read = "last",
         role: Role = "arm",
         shuffled: bool = False,
@@ -89,17 +99,25 @@ class AttentionCircuitsArms(Study):
             probe_every=max(1, self.steps // 15),
         )
         measured = (probes.at_start,), (probes.at_end,)
-        return Arm(name, recipe, about, role=role, at_start=measured[0], at_end=measured[1])
+        return Arm(name, recipe, about, label, role, at_start=measured[0], at_end=measured[1])
 
     def _untrained(self) -> Arm[Training]:
         """Heads so wide that entries of their matrices are near to independent."""
         recipe = replace(
-            self._train(WIDE, THREE, "").recipe,
+            self._train(WIDE, THREE, "", "").recipe,
             learner=AttentionOnly(16, 256, 256),
             steps=0,
         )
         about = "random weights, 256 dimensions in embeddings and heads"
-        return Arm(WIDE, recipe, about, role="reference", at_start=(probes.at_start,), watch=lambda experiment: {})
+        return Arm(
+            WIDE,
+            recipe,
+            about,
+            "wide, untrained",
+            "reference",
+            at_start=(probes.at_start,),
+            watch=lambda experiment: {},
+        )
 
     def watch(self, experiment: GradientTraining) -> Mapping[str, Measurement]:
         """Accuracy and spectra on the way."""

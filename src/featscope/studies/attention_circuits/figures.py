@@ -8,17 +8,11 @@ from featscope.figures import Bars, Curves, Heatmaps, Panel
 from featscope.probes.fourier import matrix_power_spectrum
 from featscope.studies.attention_circuits.arms import EQUALS, FIVE, FOUR, SHUFFLED, THREE
 from featscope.studies.attention_circuits.probes import TOP
-from featscope.studies.base import Runs
+from featscope.studies.base import Runs, Study
 from featscope.studies.summaries import bars, chart, curve
 
 _SHOWN = 2
-LABELS = {
-    THREE: "three numbers",
-    FOUR: "four numbers",
-    FIVE: "five numbers",
-    EQUALS: "three, read at =",
-    SHUFFLED: "shuffled labels",
-}
+_TRAINED = (THREE, FOUR, FIVE, EQUALS, SHUFFLED)
 
 
 def _largest(run: xr.Dataset) -> np.ndarray:
@@ -78,9 +72,9 @@ def spectra(run: xr.Dataset) -> Heatmaps:
     )
 
 
-def shares(runs: Runs, predicted: float) -> Bars:
+def shares(study: Study, runs: Runs, predicted: float) -> Bars:
     """Share of the largest bins at the start, at the end and with random heads."""
-    trained = [runs[arm] for arm in LABELS]
+    trained = [runs[arm] for arm in _TRAINED]
 
     def of_each(name: str) -> xr.DataArray:
         each = [run[name].mean("head").drop_vars("replica") for run in trained]
@@ -92,7 +86,7 @@ def shares(runs: Runs, predicted: float) -> Bars:
         f"Share of the power in the {TOP} largest bins, mean over heads: before, after, and with random heads on the "
         "trained embeddings. The line is what exponentially distributed power has on average at the modulus of "
         "three numbers; four and five numbers have smaller moduli, fewer bins and so larger shares at the start.",
-        list(LABELS.values()),
+        [study.arm(arm).label for arm in _TRAINED],
         {
             "before": of_each("start_share"),
             "after": of_each("share"),
@@ -105,14 +99,19 @@ def shares(runs: Runs, predicted: float) -> Bars:
     )
 
 
-def over_time(runs: Runs) -> Curves:
+def over_time(study: Study, runs: Runs) -> Curves:
     """Accuracy on both parts, and the share of the largest bins."""
     return chart(
         "over-time",
         "One layer of attention learns to add three, four and five numbers",
         f"Accuracy on points to train on, on others, and the share of the {TOP} largest bins, over training.",
         *(
-            Panel(title, "step", label, [curve(runs[arm][name], LABELS[arm], within=(0.0, 1.0)) for arm in LABELS])
+            Panel(
+                title,
+                "step",
+                label,
+                [curve(runs[arm][name], study.arm(arm).label, within=(0.0, 1.0)) for arm in _TRAINED],
+            )
             for title, label, name in (
                 ("Points to train on", "accuracy", "accuracy"),
                 ("Other points", "accuracy", "test_accuracy"),

@@ -297,8 +297,8 @@ class AttentionCircuits(AttentionCircuitsArms):
         """Matrices and spectra before and after, accuracy over time, shares."""
         yield figures.heads(runs[THREE])
         yield figures.spectra(runs[THREE])
-        yield figures.over_time(runs)
-        yield figures.shares(runs, self.exponential(THREE))
+        yield figures.over_time(self, runs)
+        yield figures.shares(self, runs, self.exponential(THREE))
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Whether attention learns to add, and what its matrices become."""

@@ -79,41 +79,103 @@ class FourierCircuitsArms(Study):
     def arms(self) -> Sequence[Arm]:
         """Trained networks, then what theory leaves out, then what is written down."""
 
-        def ask(name: str, recipe: Any, about: str) -> Arm:
-            return Arm(name, recipe, about, watch=lambda experiment: {})
+        def ask(name: str, recipe: Any, about: str, label: str) -> Arm:
+            return Arm(name, recipe, about, label, watch=lambda experiment: {})
 
         return [
-            self._train(TRAINED, 3, self.modulus, "three inputs, all points, the penalty of Definition 4.1"),
-            self._train(TWO, 2, 11, "two inputs, modulo 11, three times the printed width", penalty=1e-3, neurons=120),
-            self._train(TIGHT, 2, 11, "two inputs, modulo 11, the printed width", penalty=1e-3),
-            self._train(FOUR, 4, 5, "four inputs, modulo 5", penalty=2e-2, scale=0.67, faster=2.0),
-            self._train(FIVE, 5, 3, "five inputs, modulo 3, a smaller start", scale=0.35, times=0.75),
             self._train(
-                PENALTIES, 3, 5, "three inputs, modulo 5; over λ", over=(Axis("objective.penalty", (5e-4, 5e-3, 5e-2)),)
+                TRAINED, 3, self.modulus, "three inputs, all points, the penalty of Definition 4.1", "three inputs"
             ),
             self._train(
-                HALF, 3, self.modulus, "half of the points: a margin on these may be larger", "control", share=0.5
+                TWO,
+                2,
+                11,
+                "two inputs, modulo 11, three times the printed width",
+                "two inputs",
+                penalty=1e-3,
+                neurons=120,
             ),
             self._train(
-                HALF_LARGE, 2, 31, "half of the points of two inputs modulo 31, as in Figure 4.2", share=0.5, times=0.75
+                TIGHT, 2, 11, "two inputs, modulo 11, the printed width", "two inputs, printed width", penalty=1e-3
+            ),
+            self._train(FOUR, 4, 5, "four inputs, modulo 5", "four inputs", penalty=2e-2, scale=0.67, faster=2.0),
+            self._train(FIVE, 5, 3, "five inputs, modulo 3, a smaller start", "five inputs", scale=0.35, times=0.75),
+            self._train(
+                PENALTIES,
+                3,
+                5,
+                "three inputs, modulo 5; over λ",
+                "over penalties",
+                over=(Axis("objective.penalty", (5e-4, 5e-3, 5e-2)),),
             ),
             self._train(
-                DECAY, 3, self.modulus, "λ read as weight decay, no penalty", penalty=0.0, decay=self.decay, times=0.75
+                HALF,
+                3,
+                self.modulus,
+                "half of the points: a margin on these may be larger",
+                "half the points",
+                "control",
+                share=0.5,
             ),
             self._train(
-                SMALL_START, 3, self.modulus, "weights an eighth as large at the start", scale=0.125, times=0.2
+                HALF_LARGE,
+                2,
+                31,
+                "half of the points of two inputs modulo 31, as in Figure 4.2",
+                "half, modulo 31",
+                share=0.5,
+                times=0.75,
             ),
             self._train(
-                LARGE_START, 5, 3, "weights three times as large as those of five inputs, at the start", times=0.4
+                DECAY,
+                3,
+                self.modulus,
+                "λ read as weight decay, no penalty",
+                "weight decay, no penalty",
+                penalty=0.0,
+                decay=self.decay,
+                times=0.75,
             ),
-            ask(WRITTEN, exact.Constructed(PRIMES), "the max-margin network of Lemma 4.11 with random phases"),
-            ask(LARGE, exact.AtRandomPoints(PAPER, self.points), "the same at the paper's sizes, random points"),
-            ask(COMPOSITE, exact.Constructed(ODD), "the same at odd p that are not prime"),
-            ask(LATTICE, exact.Lattices(LATTICES), "fewer neurons: phases on rank-one lattices"),
-            ask(EVEN, exact.Even(EVENS), "even p, without and with frequency p/2"),
-            ask(ONE, exact.OneNeuron(NEURONS, self.restarts), "single neurons: random ones, and at the top of a climb"),
-            ask(IDENTITIES, identities.Identities(), "the two identities behind the construction"),
-            ask(TERM, identities.OneTerm(), "four neurons for one of its eight terms, as printed"),
+            self._train(
+                SMALL_START,
+                3,
+                self.modulus,
+                "weights an eighth as large at the start",
+                "small start",
+                scale=0.125,
+                times=0.2,
+            ),
+            self._train(
+                LARGE_START,
+                5,
+                3,
+                "weights three times as large as those of five inputs, at the start",
+                "large start",
+                times=0.4,
+            ),
+            ask(
+                WRITTEN,
+                exact.Constructed(PRIMES),
+                "the max-margin network of Lemma 4.11 with random phases",
+                "written down",
+            ),
+            ask(
+                LARGE,
+                exact.AtRandomPoints(PAPER, self.points),
+                "the same at the paper's sizes, random points",
+                "paper's sizes",
+            ),
+            ask(COMPOSITE, exact.Constructed(ODD), "the same at odd p that are not prime", "odd, not prime"),
+            ask(LATTICE, exact.Lattices(LATTICES), "fewer neurons: phases on rank-one lattices", "fewer neurons"),
+            ask(EVEN, exact.Even(EVENS), "even p, without and with frequency p/2", "even modulus"),
+            ask(
+                ONE,
+                exact.OneNeuron(NEURONS, self.restarts),
+                "single neurons: random ones, and at the top of a climb",
+                "single neurons",
+            ),
+            ask(IDENTITIES, identities.Identities(), "the two identities behind the construction", "two identities"),
+            ask(TERM, identities.OneTerm(), "four neurons for one of its eight terms, as printed", "one term"),
         ]
 
     def _train(
@@ -122,6 +184,7 @@ class FourierCircuitsArms(Study):
         inputs: int,
         modulus: int,
         about: str,
+        label: str,
         role: Role = "arm",
         *,
         penalty: float | None = None,
@@ -146,7 +209,8 @@ class FourierCircuitsArms(Study):
             name,
             recipe,
             about,
-            role=role,
+            label,
+            role,
             at_start=(probes.spectra,),
             at_end=(probes.neurons, probes.step_size),
             over=over,

@@ -7,27 +7,20 @@ import numpy as np
 import xarray as xr
 
 from featscope.figures import Bars, Curve, Curves, Panel, Scatters
-from featscope.studies.base import Runs
+from featscope.studies.base import Runs, Study
 from featscope.studies.fourier_circuits.arms import DECAY, FOUR, HALF, LARGE_START, TIGHT, TRAINED, TWO
 from featscope.studies.summaries import bars, chart, curve
 
 _EDGES = np.linspace(0, 1, 11)
 
 
-def over_time(runs: Runs, levels: Mapping[str, float]) -> Curves:
+def over_time(study: Study, runs: Runs, levels: Mapping[str, float]) -> Curves:
     """Margin over γ* and cross-entropy over training, with the predicted levels."""
-    drawn = {
-        TRAINED: "three inputs",
-        TWO: "two inputs",
-        FOUR: "four inputs",
-        TIGHT: "two inputs, printed width",
-        DECAY: "weight decay, no penalty",
-        LARGE_START: "large start",
-    }
-    margins = [curve(runs[arm].margin_everywhere.clip(min=-0.2), label) for arm, label in drawn.items()]
+    drawn = (TRAINED, TWO, FOUR, TIGHT, DECAY, LARGE_START)
+    margins = [curve(runs[arm].margin_everywhere.clip(min=-0.2), study.arm(arm).label) for arm in drawn]
     steps = max((runs[arm]["step"].values for arm in drawn), key=len)
     margins.append(Curve("γ*", steps, np.ones(len(steps)), dashed=True))
-    losses = [curve(runs[arm].cross_entropy, drawn[arm]) for arm in levels]
+    losses = [curve(runs[arm].cross_entropy, study.arm(arm).label) for arm in levels]
     at = runs[TRAINED]["step"].values
     losses.append(Curve("predicted", at, np.full(len(at), levels[TRAINED]), dashed=True))
     half = runs[HALF]

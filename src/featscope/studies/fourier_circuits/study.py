@@ -292,7 +292,7 @@ class FourierCircuits(ConstructedCircuits):
             TRAINED: self.optimum(TRAINED).cross_entropy,
             DECAY: self.optimum(TRAINED).cross_entropy,
         }
-        yield figures.over_time(runs, levels)
+        yield figures.over_time(self, runs, levels)
         yield figures.neurons(runs[TRAINED], self.sizes(TRAINED)[0])
         yield figures.spectra(runs[TRAINED], runs[DECAY], runs[HALF_LARGE])
         yield figures.wheel(runs[TWO])

@@ -97,8 +97,8 @@ class GradientFeaturesArms(Study):
     def arms(self) -> Sequence[Arm]:
         """Trained networks, then what is exact, then single neurons."""
 
-        def ask(name: str, recipe: Any, about: str) -> Arm:
-            return Arm(name, recipe, about, watch=lambda experiment: {})
+        def ask(name: str, recipe: Any, about: str, label: str) -> Arm:
+            return Arm(name, recipe, about, label, watch=lambda experiment: {})
 
         d, xor = self.dimension, GaussianMixture(self.dimension)
         mixture = GaussianMixture(d, (1, 2, 3, 4), (1, -1, 1, -1))
@@ -111,23 +111,60 @@ class GradientFeaturesArms(Study):
         looks = (probes.directions_before,)
         return [
             self._train(
-                XOR, xor, step, "XOR mixture, Algorithm 1", looks, (probes.directions_after, probes.outer_product)
+                XOR,
+                xor,
+                step,
+                "XOR mixture, Algorithm 1",
+                "XOR",
+                looks,
+                (probes.directions_after, probes.outer_product),
             ),
-            self._part(XOR_TICKET, xor, step, "aligned", "the neurons nearest to a feature after the first step alone"),
-            self._part(XOR_RANDOM, xor, step, "random", "as many random neurons of it", "control"),
-            self._part(XOR_WORST, xor, step, "misaligned", "the neurons farthest from any feature", "control"),
+            self._part(
+                XOR_TICKET,
+                xor,
+                step,
+                "aligned",
+                "the neurons nearest to a feature after the first step alone",
+                "XOR, nearest neurons",
+            ),
+            self._part(
+                XOR_RANDOM, xor, step, "random", "as many random neurons of it", "XOR, random neurons", "control"
+            ),
+            self._part(
+                XOR_WORST,
+                xor,
+                step,
+                "misaligned",
+                "the neurons farthest from any feature",
+                "XOR, farthest neurons",
+                "control",
+            ),
             self._train(
                 PARITY,
                 parity,
                 parity_step,
                 f"parity of {self.block} of 30 signs",
+                "parity",
                 looks,
                 (probes.directions_after,),
                 adam=True,
             ),
-            self._train(PARITY_FROZEN, parity, replace(parity_step, frozen=True), "first weights stay", adam=True),
+            self._train(
+                PARITY_FROZEN,
+                parity,
+                replace(parity_step, frozen=True),
+                "first weights stay",
+                "parity, first layer frozen",
+                adam=True,
+            ),
             self._part(
-                PARITY_TICKET, parity, parity_step, "aligned", "neurons nearest to the feature alone", adam=True
+                PARITY_TICKET,
+                parity,
+                parity_step,
+                "aligned",
+                "neurons nearest to the feature alone",
+                "parity, nearest neurons",
+                adam=True,
             ),
             self._part(
                 PARITY_FITTING,
@@ -135,6 +172,7 @@ class GradientFeaturesArms(Study):
                 parity_step,
                 "fitting",
                 "neurons near it with thresholds where the answer bends",
+                "parity, fitting neurons",
                 adam=True,
             ),
             self._train(
@@ -142,20 +180,25 @@ class GradientFeaturesArms(Study):
                 parity,
                 replace(small, quarter=max(1, self.ticket // 4), readout=0.1),
                 "as few neurons, without a feature step",
+                "parity, no feature step",
                 adam=True,
             ),
-            self._train(LINEAR, LinearMargin(d), FeatureStep(replace(start, readout=0.1), 2000), "linear data"),
+            self._train(
+                LINEAR, LinearMargin(d), FeatureStep(replace(start, readout=0.1), 2000), "linear data", "linear data"
+            ),
             self._train(
                 MIXTURE,
                 mixture,
                 step,
                 "four orthogonal clusters of alternate labels",
+                "four clusters",
             ),
             self._train(
                 SPREADS,
                 xor,
                 FeatureStep(start, 4000),
                 "XOR mixtures over σ_B, beside random features",
+                "XOR, over spreads",
                 (),
                 (probes.random_features,),
                 over=(Axis("data.spread", self.spreads),),
@@ -172,38 +215,65 @@ class GradientFeaturesArms(Study):
                 ),
                 FeatureStep(start, 4000),
                 "three XOR mixtures in one, of unequal weight",
+                "three XOR mixtures",
                 watch=probes.by_part,
                 times=8,
                 every=5,
             ),
-            ask(FIRST, FirstStep(), "the first step by automatic differentiation against the formula; five laws"),
-            ask(SAMPLING, Sampling(), "gradients of samples of mixtures against the closed form"),
-            ask(TRUE, TrueNetworks(), "networks that are right on every input"),
-            ask(MIXTURES, MixtureNetworks(), "networks of mixtures that are nearly so"),
-            ask(FROZEN_RATE, FrozenFirstLayer(), "one feature step, then descent on the read-out alone"),
-            ask(LINEAR_NEURONS, LinearNeurons(), "neurons of linear data over their threshold"),
-            ask(XOR_NEURONS, XorNeurons(neurons=self.neurons), "neurons of the XOR mixture over their threshold"),
+            ask(
+                FIRST,
+                FirstStep(),
+                "the first step by automatic differentiation against the formula; five laws",
+                "first step",
+            ),
+            ask(SAMPLING, Sampling(), "gradients of samples of mixtures against the closed form", "sampled gradients"),
+            ask(TRUE, TrueNetworks(), "networks that are right on every input", "exact networks"),
+            ask(MIXTURES, MixtureNetworks(), "networks of mixtures that are nearly so", "nearly exact networks"),
+            ask(
+                FROZEN_RATE,
+                FrozenFirstLayer(),
+                "one feature step, then descent on the read-out alone",
+                "read-out alone",
+            ),
+            ask(LINEAR_NEURONS, LinearNeurons(), "neurons of linear data over their threshold", "linear data, neurons"),
+            ask(
+                XOR_NEURONS,
+                XorNeurons(neurons=self.neurons),
+                "neurons of the XOR mixture over their threshold",
+                "XOR, neurons",
+            ),
             ask(
                 MIXTURE_NEURONS,
                 MixtureNeurons(mixture, self.neurons),
                 "neurons of the four clusters over their threshold and the clusters' distance",
+                "four clusters, neurons",
             ),
             ask(
                 PARITY_NEURONS,
                 ParityNeurons(self.neurons, min(20000, 2 * self.neurons)),
                 "neurons of parities over their threshold",
+                "parities, neurons",
             ),
             ask(
                 GOOD,
                 GoodNetworks(quarters=self.widths, draws=self.neurons),
                 "nice neurons and the network that they make, over m",
+                "nice neurons",
             ),
         ]
 
     def _part(
-        self, name: str, data: SourceConfig, step: FeatureStep, keep: Any, about: str, role: Role = "arm", **more: Any
+        self,
+        name: str,
+        data: SourceConfig,
+        step: FeatureStep,
+        keep: Any,
+        about: str,
+        label: str,
+        role: Role = "arm",
+        **more: Any,
     ) -> Arm[Training]:
-        return self._train(name, data, replace(step, keep=keep), about, role=role, **more)
+        return self._train(name, data, replace(step, keep=keep), about, label, role=role, **more)
 
     def _train(
         self,
@@ -211,6 +281,7 @@ class GradientFeaturesArms(Study):
         data: SourceConfig,
         learner: LearnerConfig,
         about: str,
+        label: str,
         at_start: Sequence[Assay] = (),
         at_end: Sequence[Assay] = (),
         role: Role = "arm",
@@ -224,7 +295,7 @@ class GradientFeaturesArms(Study):
         optimizer: OptimizerConfig = TorchOptimizer("Adam", 0.02) if adam else SGD(0.05, 0.0)
         steps, often = (8 * self.steps, 20) if adam else (times * self.steps, every)
         recipe = Training(data, learner, MarginLoss(samples=self.samples), optimizer, steps=steps, probe_every=often)
-        return Arm(name, recipe, about, role=role, at_start=at_start, at_end=at_end, over=over, watch=watch)
+        return Arm(name, recipe, about, label, role, at_start=at_start, at_end=at_end, over=over, watch=watch)
 
     def watch(self, experiment: Any) -> Mapping[str, Measurement]:
         """Accuracy and hinge loss."""

@@ -41,7 +41,7 @@ def all_of(study: Any, runs: Runs, levels: xr.DataArray) -> Iterator[Figure]:
     yield directions(runs[XOR], runs[XOR_NEURONS], study.dimension)
     yield cosines(runs)
     yield sure(runs[XOR_NEURONS], runs[PARITY_NEURONS], study.arm(XOR_NEURONS).recipe.data.spread)
-    yield tickets(runs, study.ticket, 4 * study.quarter)
+    yield tickets(study, runs)
     yield over_spread(runs[SPREADS], study.dimension, 4 * study.quarter)
     yield random_map(runs[SPREADS], 4 * study.quarter)
     yield staircase(levels)
@@ -129,32 +129,22 @@ def sure(xor: xr.Dataset, parity: xr.Dataset, spread: float) -> Curves:
     )
 
 
-def tickets(runs: Runs, kept: int, neurons: int) -> Curves:
+def tickets(study: Any, runs: Runs) -> Curves:
     """Accuracy over steps for whole networks and parts of them."""
-    of_xor = {
-        XOR: f"all {neurons}",
-        XOR_TICKET: f"{kept} nearest to a feature",
-        XOR_RANDOM: f"{kept} at random",
-        XOR_WORST: f"{kept} farthest",
-    }
-    of_parity = {
-        PARITY: f"all {neurons}",
-        PARITY_FROZEN: "all, first layer frozen",
-        PARITY_TICKET: f"{kept} nearest to the feature",
-        PARITY_FITTING: f"{kept} that fit",
-        PARITY_SMALL: f"{kept}, no feature step",
-    }
+    of_xor = (XOR, XOR_TICKET, XOR_RANDOM, XOR_WORST)
+    of_parity = (PARITY, PARITY_FROZEN, PARITY_TICKET, PARITY_FITTING, PARITY_SMALL)
     return chart(
         "tickets",
         "On XOR the neurons nearest to features learn alone what all learn; on a parity thresholds must fit, too",
-        "Accuracy on fresh samples, after the first step of Algorithm 1. Neurons fit that are near the feature and "
-        "whose thresholds are where the answer bends, as many at each bend.",
+        f"Accuracy on fresh samples, after the first step of Algorithm 1, of networks of {4 * study.quarter} neurons "
+        f"and of {study.ticket} of them; without a feature step, of about as few. Neurons fit that are near the "
+        "feature and whose thresholds are where the answer bends, as many at each bend.",
         *(
             Panel(
                 title,
                 "step",
                 "accuracy",
-                [curve(runs[arm].accuracy, label, within=(0.0, 1.0)) for arm, label in drawn.items()],
+                [curve(runs[arm].accuracy, study.arm(arm).label, within=(0.0, 1.0)) for arm in drawn],
             )
             for title, drawn in (("XOR", of_xor), ("Parity", of_parity))
         ),

@@ -13,6 +13,7 @@ from featscope.studies.grokking import probes
 from featscope.training import GradientTraining, Measurement, Training
 
 INPUTS = (2, 3, 4, 5)
+_WORDS = ("two", "three", "four", "five")
 PRINTED = tuple(f"k={k}" for k in INPUTS)
 """The source's comparison: p falls as k grows."""
 NO_DECAY = ("k=2-no-decay", "k=3-no-decay")
@@ -85,27 +86,49 @@ class GrokkingArms(Study):
         of_four = min(self.points, four**4 // 2)
         return [
             *(
-                self._train(name, k, p, f"{k} numbers modulo {p}, half of the points")
-                for name, k, p in zip(PRINTED, INPUTS, self.moduli, strict=True)
+                self._train(name, k, p, f"{k} numbers modulo {p}, half of the points", f"{word} numbers")
+                for name, k, p, word in zip(PRINTED, INPUTS, self.moduli, _WORDS, strict=True)
             ),
             self._train(
-                SAME_POINTS[2], 4, four, f"4 numbers modulo {four}, {of_four} points to train on", points=of_four
+                SAME_POINTS[2],
+                4,
+                four,
+                f"4 numbers modulo {four}, {of_four} points to train on",
+                "four, same points",
+                points=of_four,
             ),
-            self._train(SAME_P[0], 2, three, f"2 numbers modulo {three}, half of the points", times=0.5),
-            self._train(SAME_P[2], 4, three, f"4 numbers modulo {three}, half of the points"),
+            self._train(
+                SAME_P[0], 2, three, f"2 numbers modulo {three}, half of the points", "two, same modulus", times=0.5
+            ),
+            self._train(SAME_P[2], 4, three, f"4 numbers modulo {three}, half of the points", "four, same modulus"),
             self._train(
                 SAME_BOTH[1],
                 4,
                 three,
                 f"4 numbers modulo {three}, {of_three} points to train on",
+                "four, same otherwise",
                 points=of_three,
             ),
-            self._train(LARGER, 2, self.larger, f"2 numbers modulo {self.larger}, half of the points"),
-            self._train(FEWER, 3, three, f"3 numbers modulo {three}, three tenths of the points", share=0.3, times=0.5),
-            self._train(MORE, 3, three, f"3 numbers modulo {three}, nine tenths of the points", share=0.9),
+            self._train(
+                LARGER, 2, self.larger, f"2 numbers modulo {self.larger}, half of the points", "two, larger modulus"
+            ),
+            self._train(
+                FEWER,
+                3,
+                three,
+                f"3 numbers modulo {three}, three tenths of the points",
+                "three, fewer points",
+                share=0.3,
+                times=0.5,
+            ),
+            self._train(
+                MORE, 3, three, f"3 numbers modulo {three}, nine tenths of the points", "three, more points", share=0.9
+            ),
             *(
-                self._train(name, k, p, f"{k} numbers modulo {p}, no weight decay", role="control", decay=0.0)
-                for name, k, p in zip(NO_DECAY, (2, 3), (two, three), strict=True)
+                self._train(
+                    name, k, p, f"{k} numbers modulo {p}, no weight decay", f"{word}, no decay", "control", decay=0.0
+                )
+                for name, k, p, word in zip(NO_DECAY, (2, 3), (two, three), _WORDS[:2], strict=True)
             ),
         ]
 
@@ -115,6 +138,7 @@ class GrokkingArms(Study):
         inputs: int,
         modulus: int,
         about: str,
+        label: str,
         role: Role = "arm",
         share: float = 0.5,
         points: int = 0,
@@ -132,7 +156,7 @@ class GrokkingArms(Study):
             steps=steps,
             probe_every=max(1, self.steps // 24),
         )
-        return Arm(name, recipe, about, role=role, stop_at=probes.LEARNED)
+        return Arm(name, recipe, about, label, role, stop_at=probes.LEARNED)
 
     def trained_on(self, arm: str) -> int:
         """Points to train on of an arm."""

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from featscope.figures import Bars, Curves, Panel
-from featscope.studies.base import Runs
+from featscope.studies.base import Runs, Study
 from featscope.studies.grokking import times
 from featscope.studies.grokking.arms import (
     FEWER,
@@ -49,7 +49,7 @@ def accuracies(runs: Runs, moduli: Sequence[int]) -> Curves:
     )
 
 
-def ratios(runs: Runs, same_points: Sequence[str]) -> Bars:
+def ratios(study: Study, runs: Runs, same_points: Sequence[str]) -> Bars:
     """Time to generalise over time to fit, for each comparison and k; ``same_points`` are arms with as many points."""
     comparisons = {
         "p falls with k, as printed": PRINTED,
@@ -68,7 +68,7 @@ def ratios(runs: Runs, same_points: Sequence[str]) -> Bars:
         "Log2 of the steps until 95 % of other points are right over those until 95 % of the points to train on are: "
         "1 is twice as long. Replicas that had not generalised when their run ended count with that step, which is a "
         "lower bound.",
-        [_group(runs, arm) for arm in arms],
+        [_group(study, runs, arm) for arm in arms],
         each,
         "log2 of the ratio of steps",
         references=[(0.0, "at once")],
@@ -80,11 +80,11 @@ def _log2(run: xr.Dataset) -> xr.DataArray:
     return times.log_ratio(run).low.drop_vars("replica") / float(np.log(2))
 
 
-def _group(runs: Runs, arm: str) -> str:
-    return f"{arm} ({times.reached(runs[arm], 'generalised')})"
+def _group(study: Study, runs: Runs, arm: str) -> str:
+    return f"{study.arm(arm).label} ({times.reached(runs[arm], 'generalised')})"
 
 
-def others(runs: Runs) -> Bars:
+def others(study: Study, runs: Runs) -> Bars:
     """The same at one k, where only p or the number of points differs."""
     arms = [FEWER, "k=3", MORE, SAME_P[0], "k=2", LARGER]
     values = [_log2(runs[arm]) for arm in arms]
@@ -93,7 +93,7 @@ def others(runs: Runs) -> Bars:
         "At one k more points do the same",
         "Log2 of the same ratio. Left three: three numbers and one modulus, three, five and nine tenths of the points. "
         "Right three: two numbers, half of the points, larger moduli.",
-        [_group(runs, arm) for arm in arms],
+        [_group(study, runs, arm) for arm in arms],
         {"log2 of the ratio": xr.concat(values, "arm")},
         "log2 of the ratio of steps",
         references=[(0.0, "at once")],
@@ -101,9 +101,9 @@ def others(runs: Runs) -> Bars:
     )
 
 
-def measures(runs: Runs) -> Curves:
+def measures(study: Study, runs: Runs) -> Curves:
     """What changes on the way: spread of spectra, norm, and the distance of both accuracies."""
-    drawn = {"k=2": "k = 2", "k=2-no-decay": "k = 2, no decay", "k=3": "k = 3", "k=4": "k = 4"}
+    drawn = ("k=2", "k=2-no-decay", "k=3", "k=4")
     series = {
         "Frequencies of embeddings": ("share of frequencies in use", lambda run: run.spread),
         "Norm": ("norm of all weights", lambda run: run.norm),
@@ -116,7 +116,11 @@ def measures(runs: Runs) -> Curves:
         "Right: accuracy on points to train on less that on others.",
         *(
             Panel(
-                title, "step", label, [curve(_after_start(of(runs[a])), name) for a, name in drawn.items()], log_x=True
+                title,
+                "step",
+                label,
+                [curve(_after_start(of(runs[arm])), study.arm(arm).label) for arm in drawn],
+                log_x=True,
             )
             for title, (label, of) in series.items()
         ),

@@ -186,9 +186,9 @@ class Grokking(GrokkingArms):
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """Accuracy over steps, ratios of times, and what changes on the way."""
         yield figures.accuracies(runs, self.moduli)
-        yield figures.ratios(runs, same_points(self))
-        yield figures.others(runs)
-        yield figures.measures(runs)
+        yield figures.ratios(self, runs, same_points(self))
+        yield figures.others(self, runs)
+        yield figures.measures(self, runs)
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Whether grokking weakens with k, and what does it."""

@@ -70,7 +70,7 @@ class LoopedTransformerArms(Study):
             name: str,
             data: LinearPrompts,
             about: str,
-            label: str = "",
+            label: str,
             *over: Axis,
             role: Role = "arm",
             loops: int = self.loops,
@@ -80,12 +80,17 @@ class LoopedTransformerArms(Study):
             recipe = Iteration(Loops(data, **{"count": self.prompts, **of}), loops, every)  # type: ignore[arg-type]
             return Arm(name, recipe, about, label, role, at_start=(probes.prompts, probes.many_prompts), over=over)
 
-        def wrong(mask: Mask, about: str) -> Arm[Iteration]:
-            return arm(mask, LinearPrompts(few, self.dimension), about, role="control", loops=20, mask=mask)
+        def wrong(mask: Mask, about: str, label: str) -> Arm[Iteration]:
+            return arm(mask, LinearPrompts(few, self.dimension), about, label, role="control", loops=20, mask=mask)
 
         return [
             *(
-                arm(name, LinearPrompts(n, self.dimension), f"{n} examples, the query from 0, step size 1/L")
+                arm(
+                    name,
+                    LinearPrompts(n, self.dimension),
+                    f"{n} examples, the query from 0, step size 1/L",
+                    f"{n} examples",
+                )
                 for name, n in zip(self.lengths, self.samples, strict=True)
             ),
             arm(
@@ -128,8 +133,8 @@ class LoopedTransformerArms(Study):
                 loops=5 * self.loops,
                 every=10,
             ),
-            wrong(ITSELF, "the query attends to itself, too"),
-            wrong(CAUSAL, "every token attends to all before it"),
+            wrong(ITSELF, "the query attends to itself, too", "query sees itself"),
+            wrong(CAUSAL, "every token attends to all before it", "causal mask"),
             self._trained(TRAINED, "random", "with free matrices, random at first", "trained"),
             self._trained(TUNED, "construction", "trained on from the hand-set matrices", "tuned"),
         ]

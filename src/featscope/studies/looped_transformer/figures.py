@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from featscope.figures import Curve, Curves, Panel
-from featscope.studies.base import Runs
+from featscope.studies.base import Runs, Study
 from featscope.studies.summaries import chart, curve, curves
 from featscope.theory import looped_transformer as theory
 
@@ -16,13 +16,16 @@ _END = -theory.FLOOR - 5
 _LOG = "log squared error (natural)"
 
 
-def figure_8_1(runs: Runs, lengths: Sequence[str]) -> Curves:
+def figure_8_1(study: Study, runs: Runs, lengths: Sequence[str]) -> Curves:
     """Mean log error over loops for each length, with the printed bound, and slopes over lengths."""
-    falls = [curve(runs[name].log_error.clip(min=_END).mean("prompt"), f"{name}, measured") for name in lengths]
+    falls = [
+        curve(runs[name].log_error.clip(min=_END).mean("prompt"), f"{study.arm(name).label}, measured")
+        for name in lengths
+    ]
     for name in (lengths[0], lengths[-1]):
         loops = runs[name]["step"].values
         bound = float(theory.printed_slope(runs[name].kappa.values).mean()) * loops
-        falls.append(Curve(f"{name}, bound", loops, bound, dashed=True))
+        falls.append(Curve(f"{study.arm(name).label}, bound", loops, bound, dashed=True))
     kappa = np.concatenate([runs[name].kappa.values.ravel() for name in lengths])
     speed = np.concatenate([_speed(runs[name]) for name in lengths])
     order, grid = np.argsort(kappa), np.geomspace(kappa.min(), kappa.max(), 60)

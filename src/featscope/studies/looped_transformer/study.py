@@ -327,7 +327,7 @@ class LoopedTransformer(FigureEightOne):
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """Figure 8.1, then the patients, step sizes, and the trained layer."""
-        yield figures.figure_8_1(runs, self.lengths)
+        yield figures.figure_8_1(self, runs, self.lengths)
         yield figures.elsewhere(runs[REAL], runs[SIZES], BEYOND)
         yield figures.trained(runs[TRAINED], runs[TUNED], self.training_loops, JUDGED)
 

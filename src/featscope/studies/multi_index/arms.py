@@ -67,8 +67,8 @@ class MultiIndexArms(Study):
     def arms(self) -> Sequence[Arm]:
         """Of quadratic laws, of laws with a cubic part, and of those without Hessian."""
 
-        def ask(name: str, recipe: Any, about: str, role: Role = "arm") -> Arm:
-            return Arm(name, recipe, about, role=role, watch=lambda experiment: {})
+        def ask(name: str, recipe: Any, about: str, label: str, role: Role = "arm") -> Arm:
+            return Arm(name, recipe, about, label, role, watch=lambda experiment: {})
 
         def shares(quadratic: float, cubic: float, linear: float = 0.0) -> Shares:
             data = MultiIndex(self.dimension, self.directions, 0.0, linear, quadratic, cubic)
@@ -80,11 +80,16 @@ class MultiIndexArms(Study):
 
         none = "without Hessian: linear and cubic parts alone"
         return [
-            ask(SPAN, shares(1.0, 0.0), "first gradients of a quadratic law, over d and n/d²"),
-            ask(SPAN_CUBIC, shares(0.5, 0.5), "half of the mean square cubic"),
-            ask(SPAN_NONE, shares(0.0, 0.5, 0.5), none, "control"),
-            ask(ERRORS, errors(0.6, 0.0), "read-outs after the first step and on random features, quadratic law"),
-            ask(ERRORS_CUBIC, errors(0.4, 0.2), "a cubic part, too"),
-            ask(ERRORS_NONE, errors(0.0, 0.6), f"{none}, and a constant", "control"),
-            ask(FORM, ClosedForm(), "first gradients of samples against the closed form, 12 dimensions"),
+            ask(SPAN, shares(1.0, 0.0), "first gradients of a quadratic law, over d and n/d²", "span, quadratic"),
+            ask(SPAN_CUBIC, shares(0.5, 0.5), "half of the mean square cubic", "span, half cubic"),
+            ask(SPAN_NONE, shares(0.0, 0.5, 0.5), none, "span, no Hessian", "control"),
+            ask(
+                ERRORS,
+                errors(0.6, 0.0),
+                "read-outs after the first step and on random features, quadratic law",
+                "errors, quadratic",
+            ),
+            ask(ERRORS_CUBIC, errors(0.4, 0.2), "a cubic part, too", "errors, partly cubic"),
+            ask(ERRORS_NONE, errors(0.0, 0.6), f"{none}, and a constant", "errors, no Hessian", "control"),
+            ask(FORM, ClosedForm(), "first gradients of samples against the closed form, 12 dimensions", "closed form"),
         ]

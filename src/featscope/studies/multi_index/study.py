@@ -276,9 +276,11 @@ class MultiIndexStudy(MultiIndexArms):
         """The share over n/d², the subspace, errors."""
         laws = {name: self.arm(name).recipe.data.of_residual for name in (SPAN, SPAN_CUBIC)}
         placed = {name: self.placed(runs[name], name) for name in (SPAN, SPAN_CUBIC, SPAN_NONE)}
-        yield figures.share(placed, laws)
-        yield figures.subspace(placed)
-        yield figures.errors({name: self.placed(runs[name], name) for name in (ERRORS, ERRORS_CUBIC, ERRORS_NONE)})
+        yield figures.share(self, placed, laws)
+        yield figures.subspace(self, placed)
+        yield figures.errors(
+            self, {name: self.placed(runs[name], name) for name in (ERRORS, ERRORS_CUBIC, ERRORS_NONE)}
+        )
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """From how many samples on, and what it is good for."""

@@ -70,21 +70,22 @@ class UniformParityArms(Study):
     def arms(self) -> Sequence[Arm]:
         """Exact ones, samples, then trained networks."""
 
-        def ask(name: str, recipe: Any, about: str) -> Arm:
-            return Arm(name, recipe, about, watch=lambda experiment: {})
+        def ask(name: str, recipe: Any, about: str, label: str) -> Arm:
+            return Arm(name, recipe, about, label, watch=lambda experiment: {})
 
         pair, four = UniformParity(self.pair_dimension, 2), UniformParity(self.four_dimension, 4)
         sizes = tuple(round(self.most_samples / 10 ** (0.5 * less)) for less in range(4, -1, -1))
         small, wide = UniformParityStep(10), UniformParityStep(70)
         over = Axis("learner.samples", self.pair_samples)
         return [
-            self._train(PAIR, pair, small, "parity of two signs; first gradient in closed form"),
-            self._train(FOUR, four, wide, "parity of four signs; first gradient in closed form"),
+            self._train(PAIR, pair, small, "parity of two signs; first gradient in closed form", "two signs"),
+            self._train(FOUR, four, wide, "parity of four signs; first gradient in closed form", "four signs"),
             self._train(
                 PAIR_SAMPLED,
                 pair,
                 replace(small, samples=self.pair_samples[-1]),
                 "first gradients of samples, over their size",
+                "two signs, sampled",
                 over=[over],
             ),
             self._train(
@@ -92,22 +93,35 @@ class UniformParityArms(Study):
                 four,
                 replace(wide, samples=self.four_samples),
                 f"first gradient of {self.four_samples} samples",
+                "four signs, sampled",
             ),
             self._train(
                 SHUFFLED,
                 replace(pair, shuffled=True),
                 replace(small, samples=self.pair_samples[-1]),
                 "labels of other inputs",
-                role="control",
+                "shuffled labels",
+                "control",
             ),
-            ask(ENUMERATED, Enumerated(self.enumerated), f"all inputs of {self.enumerated} signs, random neurons"),
-            ask(CONES, Cones(self.dimensions), "random neurons with gradients in closed form, over d and k"),
+            ask(
+                ENUMERATED,
+                Enumerated(self.enumerated),
+                f"all inputs of {self.enumerated} signs, random neurons",
+                "all inputs",
+            ),
+            ask(
+                CONES,
+                Cones(self.dimensions),
+                "random neurons with gradients in closed form, over d and k",
+                "random neurons",
+            ),
             ask(
                 PAIR_ANGLES,
                 Angles(pair, tuple(size // 200 for size in sizes), repeats=32),
                 "gradients of samples, parity of two signs",
+                "angles, two signs",
             ),
-            ask(FOUR_ANGLES, Angles(four, sizes), "gradients of samples, parity of four signs"),
+            ask(FOUR_ANGLES, Angles(four, sizes), "gradients of samples, parity of four signs", "angles, four signs"),
         ]
 
     def _train(
@@ -116,6 +130,7 @@ class UniformParityArms(Study):
         data: UniformParity,
         learner: UniformParityStep,
         about: str,
+        label: str,
         role: Role = "arm",
         over: Sequence[Axis] = (),
     ) -> Arm[Training]:
@@ -128,7 +143,7 @@ class UniformParityArms(Study):
             steps=steps,
             probe_every=max(1, steps // 20),
         )
-        return Arm(name, recipe, about, role=role, at_start=(after_step,), at_end=(at_end,), over=over)
+        return Arm(name, recipe, about, label, role, at_start=(after_step,), at_end=(at_end,), over=over)
 
     def watch(self, experiment: Any) -> Mapping[str, Measurement]:
         """Accuracy and hinge loss."""

@@ -7,7 +7,7 @@ import xarray as xr
 
 from featscope.data.uniform_parity import UniformParity
 from featscope.figures import Bars, Curve, Curves, Panel
-from featscope.studies.base import Runs
+from featscope.studies.base import Runs, Study
 from featscope.studies.summaries import bars, chart, curve
 from featscope.studies.uniform_parity.arms import FOUR, FOUR_SAMPLED, PAIR, PAIR_SAMPLED, SHUFFLED
 from featscope.theory import uniform_parity as theory
@@ -44,18 +44,14 @@ def angles(runs: Runs, laws: Mapping[str, UniformParity]) -> Curves:
     )
 
 
-def training(runs: Runs, samples: int) -> Curves:
+def training(study: Study, runs: Runs, samples: int) -> Curves:
     """Accuracy and hinge loss over steps."""
-    drawn = {
-        f"{PAIR}, closed form": runs[PAIR],
-        f"{FOUR}, closed form": runs[FOUR],
-        f"{FOUR}, {samples:,} samples": runs[FOUR_SAMPLED],
-        "k=2, labels of others": runs[SHUFFLED],
-    }
+    drawn = {study.arm(arm).label: runs[arm] for arm in (PAIR, FOUR, FOUR_SAMPLED, SHUFFLED)}
     return chart(
         "training",
         "The read-out learns the parity where the first step shows it",
-        "First weights stay as the first step leaves them; the read-out is trained on fresh samples.",
+        "First weights stay as the first step leaves them; the read-out is trained on fresh samples. First gradients "
+        f"are in closed form, those of four signs, sampled, are of {samples:,} samples.",
         Panel("Accuracy", "step", "accuracy", [curve(r.accuracy, label, within=_UNIT) for label, r in drawn.items()]),
         Panel(
             "Hinge loss",

@@ -341,7 +341,7 @@ class UniformParityStudy(FirstGradientClaims):
         """Angles over samples; training; what is printed beside what is so; lengths over dimensions."""
         laws = {name: self.arm(name).recipe.data for name in (PAIR_ANGLES, FOUR_ANGLES)}
         yield figures.angles({**runs, **{name: self.placed(runs[name], name) for name in laws}}, laws)
-        yield figures.training(runs, self.four_samples)
+        yield figures.training(self, runs, self.four_samples)
         yield figures.forms(self.placed(runs[ENUMERATED], ENUMERATED), self.enumerated)
         yield figures.lengths(self.placed(runs[CONES], CONES))
 
