@@ -61,6 +61,8 @@ def test_a_name_that_several_options_bear_is_refused_with_their_paths():
 def test_what_is_no_numeric_option_is_refused_with_those_that_are(name):
     with pytest.raises(ConfigError, match=rf"axis '{name}' is no numeric option of Pull: .* data.target, data.noise"):
         find_option(Pull(), name)
+    with pytest.raises(ConfigError, match=rf"axis '{name}' is no numeric option of pull: "):
+        find_option(Pull(), name, "pull")
 
 
 def test_an_option_is_set_where_it_is_and_nowhere_else():

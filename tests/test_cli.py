@@ -492,7 +492,7 @@ def test_an_option_that_an_axis_sets_may_be_typed_as_one_of_its_values(tmp_path,
 @pytest.mark.parametrize(
     ("axes", "message"),
     [
-        (["nose=1,2"], "axis 'nose' is no numeric option of Decoupling: allowed is one of data.features,"),
+        (["nose=1,2"], "axis 'nose' is no numeric option of decoupling: allowed is one of data.features,"),
         (["data.features=8,2"], "--data.features = 2 is out of range: allowed is >= 3"),
         (["features=8,9.5"], "--data.features = 9.5 is out of range: allowed is a whole number"),
         (["noise=0.5,0"], r"noise=0.0\) .* allowed is data with noise > 0"),

@@ -71,8 +71,13 @@ def _parts(config: Any) -> Mapping[str, Any]:
     )
 
 
-def find_option(config: Any, name: str) -> str:
+def find_option(config: Any, name: str, known_as: str = "") -> str:
     """The path of the numeric option ``name`` in ``config``; a part of the path will do if only one option ends so.
+
+    Args:
+        config: what has the options.
+        name: of the option, or its path.
+        known_as: what an error calls ``config``; its class if empty.
 
     Raises:
         ConfigError: no such option, or several.
@@ -84,7 +89,7 @@ def find_option(config: Any, name: str) -> str:
         return matches[0]
     allowed = ", ".join(matches or known)
     problem = "stands for several options" if matches else "is no numeric option"
-    raise ConfigError(f"axis {name!r} {problem} of {type(config).__name__}: allowed is one of {allowed}")
+    raise ConfigError(f"axis {name!r} {problem} of {known_as or type(config).__name__}: allowed is one of {allowed}")
 
 
 def with_options(config: C, values: Mapping[str, float]) -> C:

@@ -53,7 +53,7 @@ def sweep(words: list[str]) -> int:
     axes = []
     for axis in chosen.sweep.axis:
         option, _, spec = axis.partition("=")
-        path, values = find_option(chosen.study, option), axis_values(axis, spec)
+        path, values = find_option(chosen.study, option, name), axis_values(axis, spec)
         if spec.endswith(":log") and is_whole(chosen.study, path):
             values = tuple(dict.fromkeys(float(round(value)) for value in values))
         typed, changed = f"--{path.replace('_', '-')}", changed_options(chosen.study)
