@@ -154,7 +154,7 @@ def _place(word: str) -> Place:
 
 
 def _command(place: Place, alone: bool) -> Command:
-    """The function that is there; ``alone`` as above."""
+    """The function that is there; ``alone`` where the process is there for nothing else, so that no import is freed."""
     if place.torch:
         _prefer_sleeping_threads()
     module = f"featscope.commands.{place.module}"

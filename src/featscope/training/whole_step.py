@@ -78,7 +78,8 @@ def whole_step_of_pairs(
     are hidden from similarities.
 
     Returns:
-        None as above, and where pairs hold tokens rather than their means.
+        None where the batch is made in another way, pairs hold tokens rather than their means, or no machine code is
+        wanted. Nothing has been drawn then.
     """
     if type(objective) is not ContrastivePairs or objective.noise != "dense" or type(source) is not SparseTokensSource:
         return None

@@ -162,7 +162,7 @@ class Follower:
     parameters: ClassVar[int] = 0
 
     def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
-        """As above."""
+        """Log of its probabilities of both words; see `Reader`."""
         rows = []
         for prompt in prompts:
             shown, query = parse(prompt)
@@ -185,7 +185,7 @@ class Ignorer:
     parameters: ClassVar[int] = 0
 
     def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
-        """As above."""
+        """Log of `sure` and of what is left of 1; see `Reader`."""
         return torch.tensor([_leaning(self.beliefs[parse(prompt).query], self.sure) for prompt in prompts])
 
 
@@ -201,7 +201,7 @@ class Frequency:
     parameters: ClassVar[int] = 0
 
     def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
-        """As above."""
+        """Log of how often exemplars say each word; see `Reader`."""
         rows = []
         for prompt in prompts:
             shown = parse(prompt).exemplars

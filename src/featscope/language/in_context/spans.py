@@ -123,7 +123,7 @@ class FocusedRow:
     parameters: ClassVar[int] = 0
 
     def read(self, text: str, spans: Sequence[Span]) -> AttentionRow:
-        """As above."""
+        """The same weights in each head, a word for a token; see `RowReader`."""
         offsets = torch.tensor([match.span() for match in re.finditer(r"\S+", text)])
         weights = torch.full((self.heads, len(offsets)), self.other)
         weights[:, _inside(offsets, spans[0])] = 1.0

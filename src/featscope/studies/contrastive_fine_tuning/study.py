@@ -205,7 +205,7 @@ class ContrastiveFineTuning(TradeOff):
         "Appendix F.3.4",
         not_on={IMAGES: OPEN, PHOTOS: OPEN, **dict.fromkeys(TEXTS, "Of dropout views a cold term is silent.")},
         at_least=0.1,
-        because="Bound: a tenth of a nat, as above.",
+        because="Bound: a tenth of a nat, a stated choice.",
         note="0.05 is the temperature of SimCSE, whose views are made by dropout as those of sentences are here.",
         range=POSITIVE,
     )

@@ -52,12 +52,11 @@ class Injection:
         foreign: images of kind "foreign", named in the same way.
         kind: what is injected.
         fraction: of training inputs that are injected, α; less where there are too few others.
-        train: labelled images; half of what there is where that is fewer, or where it is 0; None is 0 on CUDA, and on
-            the CPU `on_cpu`.
-        tests: of each part, as above.
-        side: in pixels; 0 for images as they are; None as above.
+        train: labelled images; half of what there is where that is fewer, or where it is 0.
+        tests: of each part, to judge by; half of what there is where that is fewer, or where it is 0.
+        side: in pixels; 0 for images as they are.
         grey: one channel instead of three.
-        on_cpu: what None stands for there, of the three above.
+        on_cpu: `train`, `tests` and `side` on the CPU where they are None; on CUDA each is 0 then.
     """
 
     images: str = "digits"
