@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from ctypes import c_float, c_int64
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from featscope.kernels.machine import intrinsics, machine_code
 
+R = TypeVar("R", bound="_Row")
 _SUM = "reassoc nsz contract"  # sums may be taken in any order, which is what lets LLVM take several at a time
 _MAGIC = 1.5 * 2**23  # added to a float32, it leaves the nearest whole number in the last bits
 
@@ -188,11 +189,24 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Array:
-    """Float32 numbers in a row."""
+class _Row:
+    """What lies in a row in memory, from the place with a name."""
 
     code: "Code"
-    pointer: str
+    name: str
+    kind: ClassVar[str]
+
+    def __add__(self: R, place: Whole) -> R:
+        return type(self)(self.code, self._at(place))
+
+    def _at(self, place: Whole) -> str:
+        return self.code.new(f"getelementptr {self.kind}, ptr {self.name}, i64 {place.name}")
+
+
+class Array(_Row):
+    """Float32 numbers in a row."""
+
+    kind = "float"
 
     def __getitem__(self, place: Whole) -> Number:
         return Number(self.code, self.code.new(f"load float, ptr {self._at(place)}, align 4"))
@@ -200,19 +214,11 @@ class Array:
     def __setitem__(self, place: Whole, value: Number | float) -> None:
         self.code.do(f"store float {self.code.number(value).name}, ptr {self._at(place)}, align 4")
 
-    def __add__(self, place: Whole) -> "Array":
-        return Array(self.code, self._at(place))
 
-    def _at(self, place: Whole) -> str:
-        return self.code.new(f"getelementptr float, ptr {self.pointer}, i64 {place.name}")
-
-
-@dataclass(frozen=True)
-class Words:
+class Words(_Row):
     """Words in a row."""
 
-    code: "Code"
-    pointer: str
+    kind = "i32"
 
     def __getitem__(self, place: Whole) -> Word:
         return Word(self.code, self.code.new(f"load i32, ptr {self._at(place)}, align 4"))
@@ -220,29 +226,17 @@ class Words:
     def __setitem__(self, place: Whole, value: Word) -> None:
         self.code.do(f"store i32 {value.name}, ptr {self._at(place)}, align 4")
 
-    def __add__(self, place: Whole) -> "Words":
-        return Words(self.code, self._at(place))
 
-    def _at(self, place: Whole) -> str:
-        return self.code.new(f"getelementptr i32, ptr {self.pointer}, i64 {place.name}")
-
-
-@dataclass(frozen=True)
-class Bits:
+class Bits(_Row):
     """Bytes in a row, eight bits each, the lowest first."""
 
-    code: "Code"
-    pointer: str
+    kind = "i8"
 
     def __getitem__(self, place: Whole) -> str:
         """The bit at a place, as a test."""
-        at = self.code.new(f"lshr i64 {place.name}, 3")
-        byte = self.code.new(f"load i8, ptr {self.code.new(f'getelementptr i8, ptr {self.pointer}, i64 {at}')}")
+        byte = self.code.new(f"load i8, ptr {self._at(Whole(self.code, self.code.new(f'lshr i64 {place.name}, 3')))}")
         within = self.code.new(f"trunc i64 {self.code.new(f'and i64 {place.name}, 7')} to i8")
         return self.code.new(f"trunc i8 {self.code.new(f'lshr i8 {byte}, {within}')} to i1")
-
-    def __add__(self, place: Whole) -> "Bits":
-        return Bits(self.code, self.code.new(f"getelementptr i8, ptr {self.pointer}, i64 {place.name}"))
 
 
 @dataclass(frozen=True)
@@ -333,7 +327,8 @@ class Code:
         """What another function does, which stands once in the module."""
         if write not in self._module:
             _define(write, self._module, "internal", "noinline")
-        self.do(f"call void @{self._module[write][0]}({', '.join(_said(one) for one in arguments)})")
+        given = ", ".join(f"{_KINDS[type(one)][0]} {one.name}" for one in arguments)
+        self.do(f"call void @{self._module[write][0]}({given})")
 
     @contextmanager
     def loop(self, count: Whole) -> Iterator[Whole]:
@@ -401,8 +396,3 @@ def written(code: Code, write: Write) -> str:
 
 def _parameters(write: Write) -> dict[str, Any]:
     return {name: kind for name, kind in write.__annotations__.items() if kind in _KINDS}
-
-
-def _said(argument: Argument) -> str:
-    kind = _KINDS[type(argument)][0]
-    return f"{kind} {argument.name if isinstance(argument, (Whole, Number)) else argument.pointer}"

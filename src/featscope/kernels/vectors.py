@@ -62,12 +62,12 @@ class First:
 
     def read(self, place: Array) -> Vector:
         """What stands there; 0 in the other lanes."""
-        arguments = f"ptr {place.pointer}, {self._lanes(place.code)}, {_kind()} zeroinitializer"
+        arguments = f"ptr {place.name}, {self._lanes(place.code)}, {_kind()} zeroinitializer"
         return Vector(place.code, place.code.new(f"call {_kind()} @llvm.masked.load.{_suffix()}({arguments})"))
 
     def write(self, place: Array, value: Vector) -> None:
         """Put them there, and leave what stands behind them."""
-        arguments = f"{_kind()} {value.name}, ptr {place.pointer}, {self._lanes(place.code)}"
+        arguments = f"{_kind()} {value.name}, ptr {place.name}, {self._lanes(place.code)}"
         place.code.do(f"call void @llvm.masked.store.{_suffix()}({arguments})")
 
     def _lanes(self, code: Code) -> str:
@@ -79,12 +79,12 @@ class First:
 
 def read(place: Array) -> Vector:
     """What stands there, in all lanes."""
-    return Vector(place.code, place.code.new(f"load {_kind()}, ptr {place.pointer}, align 4"))
+    return Vector(place.code, place.code.new(f"load {_kind()}, ptr {place.name}, align 4"))
 
 
 def write(place: Array, value: Vector) -> None:
     """Put it there."""
-    place.code.do(f"store {_kind()} {value.name}, ptr {place.pointer}, align 4")
+    place.code.do(f"store {_kind()} {value.name}, ptr {place.name}, align 4")
 
 
 def spread(number: Number) -> Vector:
