@@ -68,6 +68,14 @@ def test_figures_call_arms_by_their_labels(name):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
 @pytest.mark.parametrize("name", NAMES)
+def test_figures_say_which_claims_they_show(name):
+    study, runs = one_step(name)
+    silent = [figure.id for figure in study.figures(runs) if not figure.claims]
+    assert silent == (["over-steps"] if name == "longtail-images" else [])  # loss and norm of weights: none is of these
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
+@pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_decided_by_a_replica_that_diverged(name):
     """On arms over axes, where others go on: pages are drawn, and claims on such an arm undecided."""
     study, runs = one_step(name)

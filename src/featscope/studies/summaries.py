@@ -161,10 +161,14 @@ def heatmaps(
     )
 
 
-def over_steps(runs: Mapping[str, xr.Dataset]) -> list[Curves]:
+def over_steps(runs: Mapping[str, xr.Dataset], claims: Sequence[str] = ()) -> list[Curves]:
     """A panel for each series that has one value a replica, with a curve for each arm that was watched so.
 
     A series that is not of the same in all arms, as its description says, has several. No figure where there is none.
+
+    Args:
+        runs: arm, as it is called -> what was measured on it.
+        claims: ids of the claims that it shows.
     """
     of_steps = {"replica", "step"}
     arms = {arm: run for arm, run in runs.items() if run.sizes.get("step", 0) > 1}
@@ -188,7 +192,7 @@ def over_steps(runs: Mapping[str, xr.Dataset]) -> list[Curves]:
         for (name, about), units in series.items()
     ]
     caption = "Arms that were measured only once are left out."
-    return [chart("over-steps", "Over the course of training", caption, *panels)] if panels else []
+    return [chart("over-steps", "Over the course of training", caption, *panels, claims=claims)] if panels else []
 
 
 def _about(series: xr.DataArray) -> str:

@@ -83,6 +83,7 @@ def keeps(score: xr.DataArray, reading: Reading) -> Curves:
         "Answers over the tokens kept",
         f"What GemFilter answers if layer {reading.layer} chooses; a curve for each length of the text.",
         Panel("GemFilter", "kept tokens", SCORE, lines, log_x=True),
+        claims=("gemfilter-is-no-worse",),
     )
 
 

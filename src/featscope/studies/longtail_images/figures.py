@@ -30,7 +30,13 @@ def figures(runs: Runs) -> Iterator[Figure]:
         {name: 100 * accuracy(run).expand_dims("group", -1) for name, run in runs.items()},
         "images named right (%)",
         within=PERCENT,
-        claims=("training-helps", "imbalance-costs-accuracy", "pruning-raises-accuracy", "pruning-gains-as-printed"),
+        claims=(
+            "training-helps",
+            "imbalance-costs-accuracy",
+            "pruning-raises-accuracy",
+            "pruning-gains-as-printed",
+            "pruning-helps-the-long-tail-more",
+        ),
     )
     yield _beside_table(here, ACCURACY)
     here = bars(

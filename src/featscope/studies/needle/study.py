@@ -202,7 +202,14 @@ class NeedleInAHaystack(NeedleArms):
         yield chart("means", "Answers over length, and over place", about, *means, claims=claims)
         if kept:
             about = "Means over texts; 1 keeps all of it. Where layers and heads differ, means over these, too."
-            yield grids("kept", "What was kept of the sentence", about, kept, value_label="share of its tokens kept")
+            yield grids(
+                "kept",
+                "What was kept of the sentence",
+                about,
+                kept,
+                value_label="share of its tokens kept",
+                claims=("gemfilter-beats-snapkv", "question-kept-beats-snapkv"),
+            )
         if whole:
             yield bars(
                 "unseen",

@@ -75,7 +75,17 @@ def figures(runs: Runs) -> Iterator[Figure]:
         [_spectra(runs, "projection"), _spectra(runs, "encoder")],
         claims=("head-keeps-rank",),
     )
-    yield from over_steps(runs)
+    yield from over_steps(
+        runs,
+        (
+            "no-head-correlation",
+            "head-decorrelates",
+            "milder-in-encoder",
+            "head-keeps-rank",
+            "l2-no-head-collapses",
+            "rise-and-fall-on-images",
+        ),
+    )
 
 
 def asymmetry(run: xr.Dataset) -> xr.DataArray:
