@@ -23,6 +23,11 @@ def per_replica(number: Number, like: Tensor) -> float | Float[Tensor, "replica 
     return number.to(like.device, dtype).view(-1, *[1] * (like.ndim - 1))
 
 
+def of_one(number: Number, replica: int) -> float:
+    """``number`` of the replica at this place."""
+    return float(number[replica]) if isinstance(number, Tensor) else number
+
+
 def place_of_doubles(device: torch.device) -> torch.device:
     """Where float64 numbers of tensors on ``device`` are: there, or on the processor where the device has none."""
     return torch.device("cpu") if device.type in _NO_FLOAT64 else device

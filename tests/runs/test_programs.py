@@ -1,7 +1,7 @@
 """What a sweep says of how many programs its points run as, and why."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -63,7 +63,7 @@ def said(recipe, *over: Axis) -> str:
         ),
         (
             (Axis("objective.pairs", (4.0, 5.0)),),
-            "2 points run as 2 programs: pairs is no number that may differ between replicas (objective).",
+            "2 points run as 2 programs: pairs changes what may not differ between replicas (objective).",
         ),
     ],
 )
@@ -72,10 +72,10 @@ def test_points_of_training(over, words):
 
 
 def test_an_optimizer_that_takes_one_number_for_all():
-    adam = Training(TRAINING.data, TRAINING.learner, TRAINING.objective, TorchOptimizer("Adam", 0.1), steps=2)
-    words = "2 points run as 2 programs: lr is no number that may differ between replicas (lr)."
-    assert said(adam, LR) == words
-    assert said(adam, NOISE) == "3 points run as one program."
+    averaging = replace(TRAINING, optimizer=TorchOptimizer("ASGD", 0.1))
+    words = "2 points run as 2 programs: lr changes what may not differ between replicas (lr)."
+    assert said(averaging, LR) == words
+    assert said(averaging, NOISE) == "3 points run as one program."
 
 
 def test_what_has_no_replica_axis_is_not_even_built(monkeypatch):

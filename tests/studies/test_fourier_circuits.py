@@ -22,6 +22,7 @@ from featscope.studies.fourier_circuits.training import DecayingAdamW, Penalised
 from featscope.studies.sweep import Sweep
 from featscope.testing import Fault, measure
 from featscope.theory import fourier_circuits as theory
+from featscope.training.optimizers import by_replica
 
 STRAY = ("neurons-single-frequency", "neurons-share-their-frequency", "trained-phase-rule", "trained-blocks-are-equal")
 WRITTEN = {
@@ -127,7 +128,7 @@ def test_the_last_step_is_judged_by_what_the_optimizer_did(monkeypatch):
         return test.judge(small, "trained", {"trained": measure(small, small.arm("trained"), 2)}).verdict
 
     assert verdict() == "holds"
-    monkeypatch.setattr(training, "_scheduled", lambda options: torch.optim.AdamW)
+    monkeypatch.setattr(training, "_scheduled", lambda: by_replica("AdamW"))
     assert verdict() == "fails"
 
 

@@ -199,7 +199,7 @@ def grouped(lr: float):
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (TorchOptimizer("AdamW", 0.1), TorchOptimizer("AdamW", 0.2)),
+        (TorchOptimizer("ASGD", 0.1), TorchOptimizer("ASGD", 0.2)),
         (TorchOptimizer("AdamW"), TorchOptimizer("Adam")),
         (SGD(), TorchOptimizer("SGD")),
         (grouped(0.1), grouped(0.2)),

@@ -106,10 +106,9 @@ class DictionarySource(nn.Module):
         vectors: relevant patterns of each class where labels are "hidden", else empty.
         mean: of x̃ on the training set.
         scale: σ̃ of the training set.
-        train_set: the training set.
-        test_set: the test set.
     """
 
+    dictionary: Float[Tensor, "replica d D"] | None
     vectors: Float[Tensor, "replica vector k"]
     mean: Float[Tensor, "replica 1 D"]
     scale: Float[Tensor, "replica 1 1"]
@@ -117,19 +116,31 @@ class DictionarySource(nn.Module):
     def __init__(self, options: DictionaryData, draws: Draws) -> None:
         super().__init__()
         self.options = options
-        self.dictionary: Tensor | None = None
+        frame = None
         if options.dimension:
             drawn = draws.normal(options.dimension, options.patterns, dtype=torch.float64)
             frame = drawn / drawn.norm(dim=1, keepdim=True) if options.incoherent else torch.linalg.qr(drawn)[0]
-            self.dictionary = frame.float()
+        self.register_buffer("dictionary", None if frame is None else frame.float(), persistent=False)
         hidden = VECTORS if options.labels == "hidden" else 0
         self.register_buffer("vectors", draws.coins(hidden, options.relevant) if hidden else draws.coins(0, 1))
         present, labels = self._patterns(draws, options.samples)
         self.register_buffer("mean", present.mean(1, keepdim=True))
         seen = self._seen(present, draws)
         self.register_buffer("scale", seen.var(1, keepdim=True, correction=0).sum(-1, keepdim=True).sqrt())
-        self.train_set = DictionaryBatch(seen / self.scale, labels)
-        self.test_set = self.sample(draws, options.test)
+        sets = DictionaryBatch(seen / self.scale, labels), self.sample(draws, options.test)
+        for name, one in zip(("train", "test"), sets, strict=True):
+            for part, values in one._asdict().items():
+                self.register_buffer(f"{name}_{part}", values, persistent=False)
+
+    @property
+    def train_set(self) -> DictionaryBatch:
+        """The training set."""
+        return DictionaryBatch(self.get_buffer("train_inputs"), self.get_buffer("train_labels"))
+
+    @property
+    def test_set(self) -> DictionaryBatch:
+        """The test set."""
+        return DictionaryBatch(self.get_buffer("test_inputs"), self.get_buffer("test_labels"))
 
     def _seen(self, present: Float[Tensor, "replica sample D"], draws: Draws) -> Float[Tensor, "replica sample d"]:
         """x̃ of φ̃, centred."""

@@ -4,12 +4,13 @@ Rows are tokens: (x_l, y_l) with x = G φ, φ signs and y = φ_i φ_j, then the 
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from featscope.numbers import per_replica
 from featscope.options import require
 from featscope.streams import Draws
 
@@ -41,6 +42,8 @@ class ParityPrompts:
         others: p_T, probability of a task of S_2.
         flipped: share of the examples whose label is inverted; the query's is not.
     """
+
+    floats_per_replica: ClassVar[bool] = True
 
     features: int = 8
     important: int = 2
@@ -90,15 +93,16 @@ class ParityPromptSource(nn.Module):
         if len(second) == 0:
             return chosen
         other = second[(place * len(second)).long().clamp(max=len(second) - 1)]
-        return torch.where((which < self.options.others)[..., None], other, chosen)
+        return torch.where((which < per_replica(self.options.others, which))[..., None], other, chosen)
 
     def signs(
         self, draws: Draws, tasks: Int[Tensor, "replica prompt 2"], count: int
     ) -> Float[Tensor, "replica prompt count d"]:
         """Hidden vectors φ, ``count`` for each task."""
-        gamma, prompts = self.options.gamma, tasks.shape[1]
+        prompts = tasks.shape[1]
         signs = 2 * draws.coins(prompts, count, self.options.features, dtype=self.dictionary.dtype) - 1
         u = draws.uniform(prompts, count, dtype=signs.dtype)
+        gamma = per_replica(self.options.gamma, u)
         first = torch.where(u < 0.5 + gamma, 1.0, -1.0).to(signs)
         alike = (u < 0.25 + gamma) | (u >= 0.75 + gamma)
         pair = torch.stack([first, torch.where(alike, first, -first)], -1)

@@ -244,7 +244,8 @@ class FrozenFeatures(nn.Module):
         half = layers.biases.shape[1] // 2  # the copies have the same features as long as the first layer stands
         same = torch.equal(layers.weights[:, :half], layers.weights[:, half:])
         kept = Layers(*(one[:, :half] if same else one for one in layers))
-        self.first = kept
+        for name, values in kept._asdict().items():
+            self.register_buffer(f"first_{name}", values, persistent=False)
         features = None if inputs is None else truncated_relu(kept.drive(inputs[:, :_TO_STANDARDISE].double()))
         mean = torch.zeros_like(kept.biases) if features is None else features.mean(1)
         scale = torch.ones_like(mean) if features is None else features.std(1)
@@ -254,6 +255,11 @@ class FrozenFeatures(nn.Module):
         self.offset = nn.Parameter(
             torch.zeros_like(mean[:, :1], dtype=torch.float32), requires_grad=features is not None
         )
+
+    @property
+    def first(self) -> Layers:
+        """The first layer, without what is there twice."""
+        return Layers(*(self.get_buffer(f"first_{name}") for name in Layers._fields))
 
     def features(self, inputs: Float[Tensor, "replica sample d"]) -> Float[Tensor, "replica sample neuron"]:
         """What the second layer reads."""

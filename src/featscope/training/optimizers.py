@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -118,6 +119,12 @@ def _descend(weight: Tensor, slope: Tensor, lr: Number, decay: Number) -> None:
 
 _BY_NUMBER = ("Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "SGD")
 """Optimizers whose step of a number depends on that number and its gradients alone."""
+_OF_OLDER_RATES = ("ASGD",)
+"""Of these, those whose step is not proportional to the step size."""
+_DECOUPLED = "AdamW"
+"""The one whose decay is no part of the gradient."""
+_NUMBERS = ("lr", "weight_decay")
+"""Options that may differ between replicas."""
 
 
 @dataclass(frozen=True)
@@ -142,4 +149,47 @@ class TorchOptimizer:
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """The optimizer of ``parameters``."""
-        return getattr(torch.optim, self.name)(parameters, lr=self.lr, weight_decay=self.weight_decay)
+        kind = getattr(torch.optim, self.name) if self.name in _OF_OLDER_RATES else by_replica(self.name)
+        return kind(parameters, lr=self.lr, weight_decay=self.weight_decay)
+
+
+@cache
+def by_replica(name: str) -> type[torch.optim.Optimizer]:
+    """An optimizer of `torch.optim` by its name, such that η and λ may differ between replicas.
+
+    A step is (1 - η λ) w - η d where decay is decoupled, else w - η d with the decay in d. Its direction d is the step
+    at η = 1. Where both are plain numbers, the step is torch's own. The class is made when it is wanted: to name
+    torch's optimizers imports its compiler, two seconds in a worker.
+    """
+    kind: Any = getattr(torch.optim, name)
+
+    class ByReplica(kind):  # type: ignore[misc]
+        floats_per_replica = True
+
+        def step(self, closure: Any = None) -> Any:
+            if not any(isinstance(group[number], Tensor) for group in self.param_groups for number in _NUMBERS):
+                return super().step(closure)
+            return self._step_by_replica()
+
+        @torch.no_grad()
+        def _step_by_replica(self) -> None:
+            numbers = [{number: group[number] for number in _NUMBERS} for group in self.param_groups]
+            before = []
+            for group in self.param_groups:
+                for weight in group["params"]:
+                    if weight.grad is None:
+                        continue
+                    if name != _DECOUPLED:
+                        weight.grad.add_(per_replica(group["weight_decay"], weight) * weight)
+                    keep = 1 - group["lr"] * group["weight_decay"] * (name == _DECOUPLED)
+                    before.append((weight, weight * per_replica(keep, weight), per_replica(group["lr"], weight)))
+                    weight.zero_()
+                group.update(lr=1.0, weight_decay=0.0)
+            super().step()
+            for group, held in zip(self.param_groups, numbers, strict=True):
+                group.update(held)
+            for weight, kept, rate in before:
+                weight.mul_(rate).add_(kept)
+
+    ByReplica.__name__ = ByReplica.__qualname__ = name
+    return ByReplica

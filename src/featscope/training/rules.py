@@ -229,6 +229,8 @@ class Cooling:
         lr: at the start; the optimizer's.
     """
 
+    floats_per_replica: ClassVar[bool] = True
+
     steps: int
     lr: float
 

@@ -106,7 +106,7 @@ def apart(one: Experiment, other: Experiment) -> str:
         return "changes the shapes of tensors"
     pairs = zip(held, held_there, strict=True)
     names = [name for here, there in pairs for name in here if not _equal(here[name], there.get(name))]
-    return f"is no number that may differ between replicas ({', '.join(dict.fromkeys(names))})"
+    return f"changes what may not differ between replicas ({', '.join(dict.fromkeys(names))})"
 
 
 def _holders(experiment: Experiment) -> Iterator["_Holder"]:

@@ -95,8 +95,8 @@ def neurons(experiment: GradientTraining) -> Mapping[str, Measurement]:
 
 
 def step_size(experiment: GradientTraining) -> Mapping[str, Measurement]:
-    """The step size that the optimizer used last; NaN at points that train as one program, whose own take no step."""
+    """The step size that the optimizer used last; NaN where it has taken no step."""
     (group,) = experiment.optimizer.param_groups
-    used = group["lr"] if experiment.optimizer.state_dict()["state"] else torch.nan
-    size = torch.full_like(experiment.diverged, used, dtype=torch.float64)
+    size = torch.full_like(experiment.diverged, group["lr"], dtype=torch.float64)
+    size[experiment.last_look < 1] = torch.nan
     return {"step_size": Measurement(size, "step size of the last step")}

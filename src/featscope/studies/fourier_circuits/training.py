@@ -10,10 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featscope.numbers import per_replica
+from featscope.numbers import Number, per_replica
 from featscope.options import require
 from featscope.streams import Draws
 from featscope.training.objectives import Ready
+from featscope.training.optimizers import by_replica
 
 _WARM_UP = 10
 
@@ -51,6 +52,8 @@ class DecayingAdamW:
         weight_decay: decoupled.
     """
 
+    floats_per_replica: ClassVar[bool] = True
+
     lr: float = 5e-3
     last: float = 0.2
     over: int = 1500
@@ -62,27 +65,28 @@ class DecayingAdamW:
         require(self, "over", self.over >= 1, ">= 1")
         require(self, "weight_decay", self.weight_decay >= 0, ">= 0")
 
-    def at(self, step: int) -> float:
+    def at(self, step: int) -> Number:
         """Step size of step number ``step``, from 0."""
         done = min(step / self.over, 1.0)
         return self.lr * min(1.0, (step + 1) / _WARM_UP) * (self.last + (1 - self.last) * (1 + cos(pi * done)) / 2)
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """The optimizer of ``parameters``."""
-        return _scheduled(self)(parameters, lr=self.lr, betas=(0.9, 0.98), weight_decay=self.weight_decay)
+        group = {"params": list(parameters), "schedule": self}
+        return _scheduled()([group], lr=self.lr, betas=(0.9, 0.98), weight_decay=self.weight_decay)
 
 
 @cache
-def _scheduled(options: DecayingAdamW) -> type[torch.optim.AdamW]:
-    """The class, made when it is wanted: to name torch's optimizers imports its compiler, two seconds in a worker."""
+def _scheduled() -> Any:
+    """The class, made when it is wanted, see `by_replica`."""
 
-    class Scheduled(torch.optim.AdamW):
+    class Scheduled(by_replica("AdamW")):  # type: ignore[misc]
         """AdamW whose step size follows from the steps that it remembers, so that a resumed run goes on as it was."""
 
         def step(self, closure: Any = None) -> Any:
             done = next((int(state["step"]) for state in self.state.values()), 0)
             for group in self.param_groups:
-                group["lr"] = options.at(done)
+                group["lr"] = group["schedule"].at(done)
             return super().step(closure)
 
     return Scheduled

@@ -28,10 +28,10 @@ class EveryPrompt(nn.Module):
 
     moments: Float[Tensor, "replica task d"]
     queries: Float[Tensor, "replica query d"]
-    labels: Float[Tensor, "task query"]
-    chances: Float[Tensor, "task query"]
-    inside: Bool[Tensor, " task"]
-    pattern: Int[Tensor, "task query"]
+    labels: Float[Tensor, "replica task query"]
+    chances: Float[Tensor, "replica task query"]
+    inside: Bool[Tensor, "replica task"]
+    pattern: Int[Tensor, "replica task query"]
 
     def __init__(self, source: ParityPromptSource, dtype: torch.dtype = torch.float64, important: bool = False) -> None:
         """
@@ -53,10 +53,11 @@ class EveryPrompt(nn.Module):
             "labels": shown.prod(-1),
             "chances": chance * 2.0 ** (2 - o.features),
         }
-        for name, values in state.items():
-            self.register_buffer(name, values.to(dtype))
-        self.register_buffer("inside", (pairs < o.important).all(1))
-        self.register_buffer("pattern", pattern)
+        found = {name: values.to(dtype) for name, values in state.items()}
+        found |= {"inside": (pairs < o.important).all(1), "pattern": pattern}
+        for name, values in found.items():
+            alike = name not in ("moments", "queries")
+            self.register_buffer(name, values.repeat(len(g), *[1] * values.ndim) if alike else values)
 
     def margins(self, network: ReLULinearAttention, other: bool = False) -> Float[Tensor, "replica task query"]:
         """y g for every task and query; ``other``: after the prompt of another task."""

@@ -74,9 +74,9 @@ def trained(experiment: GradientTraining) -> Mapping[str, Measurement]:
     network: ReLULinearAttention = experiment.learner
     source = experiment.source
     every = EveryPrompt(source, network.weights.dtype)
-    margins, inside = every.margins(network), every.inside
+    margins, inside = every.margins(network), every.inside[0]
     tasks = every.hinge(margins)
-    shown = torch.nn.functional.one_hot(every.pattern[inside], 4).to(margins)
+    shown = torch.nn.functional.one_hot(every.pattern[0, inside], 4).to(margins)
     patterns = torch.einsum("rtq,tqp->rp", margins[:, inside], shown) / shown.sum((0, 1))
     matrices = in_features(network.weights, source)
     accuracy, hinge = _on_prompts(experiment)

@@ -130,16 +130,16 @@ class PopulationHingeLoss(nn.Module):
         self.options, others = options, source.options.others
         self.prompts = EveryPrompt(source, torch.float32, important=others == 0)
         inside = self.prompts.inside.float()
-        weights = (1 - others) * inside / inside.sum()
+        weights = (1 - others) * inside / inside.sum(1, keepdim=True)
         if others:
-            weights = weights + others * (1 - inside) / (1 - inside).sum()
+            weights = weights + others * (1 - inside) / (1 - inside).sum(1, keepdim=True)
         self.register_buffer("weights", weights)
 
     def forward(self, learner: Any, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
         """The loss of each replica."""
         tasks = self.prompts.hinge(self.prompts.margins(learner, not self.options.related))
         penalty = self.options.decay * learner.weights.square().flatten(1).sum(1)
-        return tasks @ self.get_buffer("weights") + penalty
+        return (tasks * self.get_buffer("weights")).sum(1) + penalty
 
 
 @dataclass(frozen=True)
@@ -160,12 +160,12 @@ class LeastNormLoss(nn.Module):
     def __init__(self, source: ParityPromptSource) -> None:
         super().__init__()
         self.prompts = EveryPrompt(source, torch.float32)
-        self.register_buffer("sharpness", torch.tensor(SHARP[0], device=source.dictionary.device))
+        self.register_buffer("sharpness", torch.full_like(self.prompts.moments[:, 0, 0], SHARP[0]))
 
     def forward(self, learner: SearchedNetwork, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
         """The loss of each replica."""
         sharpness, margins = self.get_buffer("sharpness"), self.prompts.margins(learner).flatten(1)
-        smallest = -torch.logsumexp(-sharpness * margins, 1) / sharpness
+        smallest = -torch.logsumexp(-sharpness[:, None] * margins, 1) / sharpness
         return learner.in_features.square().flatten(1).sum(1).log() - 2 * smallest.clamp(min=1e-3).log()
 
 

@@ -67,9 +67,9 @@ class StudentsBySize(Stages):
         shapes |= dict.fromkeys(("loss", "fitted", "right", "loss_of_fewer", "fitted_of_fewer"), (size,))
         shapes |= dict.fromkeys(("student_loss", "student_fitted", "student_right"), (_HALVES, size))
         stages = [
-            Stage("teachers by size", self._try, self._choose),
-            Stage("teachers", self._teach, lambda: None),
-            Stage("students by size", self._learn, self._judge),
+            Stage("teachers by size", StudentsBySize._try, StudentsBySize._choose),
+            Stage("teachers", StudentsBySize._teach, StudentsBySize.nothing),
+            Stage("students by size", StudentsBySize._learn, StudentsBySize._judge),
         ]
         super().__init__(stages, fit, shapes, draws)
         self.options, self.inputs = options, options.family.data.build(draws)

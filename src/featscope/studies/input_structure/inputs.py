@@ -1,11 +1,11 @@
 """Labelled images and what is injected beside them."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from featscope.data.encoded_images import source_error
 from featscope.data.image_pool import ImagePool, level
@@ -18,11 +18,11 @@ the same images."""
 _RIDGE = 1e-4
 
 
-class Inputs(NamedTuple):
+class Inputs(nn.Module):
     """One replica an entry of the first axis; pixels of unit variance and mean 0 over the images to train on.
 
     Each data set is on its own scale: images of another one are levelled by those of their own that are injected in
-    training, all else by the labelled images.
+    training, all else by the labelled images. They are drawn again wherever they are built, and not saved.
 
     Attributes:
         x: labelled images to train on.
@@ -40,7 +40,12 @@ class Inputs(NamedTuple):
     test_labels: Int[Tensor, "replica test"]
     injected: Float[Tensor, "replica injected channel height width"]
     injected_tests: Float[Tensor, "replica test channel height width"]
-    classes: int
+
+    def __init__(self, classes: int, **images: Tensor) -> None:
+        super().__init__()
+        self.classes = classes
+        for name, values in images.items():
+            self.register_buffer(name, values, persistent=False)
 
 
 @dataclass(frozen=True)
@@ -106,18 +111,18 @@ class Injection:
                 allowed = f"more than {t} images, of which {t} are to judge by and the others are injected"
                 raise source_error(self.foreign, allowed, f"It has {there}. Set test lower.")
             m = min(m, there - t)
-            found = others.pixels(draws.choice(len(others.labels), m + t).cpu(), self.grey)
-            mean, scale = level(found[:, :m])
-            found = (found - mean) / scale
-            beside = found[:, :m], found[:, m:]
+            more = others.pixels(draws.choice(len(others.labels), m + t).cpu(), self.grey)
+            mean, scale = level(more[:, :m])
+            more = (more - mean) / scale
+            beside = more[:, :m], more[:, m:]
         else:
             noise = draws.normal(m + t, *x.shape[2:]).cpu()
             if self.kind == "covariance":
                 noise = _coloured(noise, x)
             beside = noise[:, :m], noise[:, m:]
-        known = x, labels[order[:, :n]], tests, test_labels[later[:, :t]]
-        a, b, c, d, e, f = (one.to(draws.device) for one in (*known, *beside))
-        return Inputs(a, b, c, d, e, f, pool.classes)
+        found = {"x": x, "y": labels[order[:, :n]], "tests": tests, "test_labels": test_labels[later[:, :t]]}
+        found |= dict(zip(("injected", "injected_tests"), beside, strict=True))
+        return Inputs(pool.classes, **{name: one.to(draws.device) for name, one in found.items()})
 
     def _most(self, available: int, wanted: int) -> int:
         return min(available // 2, wanted or available)

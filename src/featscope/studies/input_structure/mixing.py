@@ -2,13 +2,14 @@
 
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
+from featscope.numbers import per_replica
 from featscope.options import require
 from featscope.streams import Draws
 from featscope.studies.input_structure.inputs import Injection, Inputs
@@ -41,6 +42,8 @@ class Family:
         sharpness: λ, of R_2 within R.
     """
 
+    floats_per_replica: ClassVar[bool] = True
+
     data: Injection = field(default_factory=Injection)
     kind: Literal["quadratic", "residual"] = "quadratic"
     fit: Fit = field(default_factory=Fit)
@@ -61,7 +64,7 @@ class Family:
         """R on injected inputs that ``uniform`` picks, summed over networks; those of a replica are side by side."""
         picked = pick(inputs.injected, uniform)
         first, second = balance(network(picked).softmax(-1))
-        return self.weight * (first + self.sharpness * second).sum()
+        return (per_replica(self.weight, first) * (first + per_replica(self.sharpness, first) * second)).sum()
 
 
 def pick(values: Tensor, uniform: Float[Tensor, "replica batch"]) -> Tensor:
@@ -108,7 +111,8 @@ class MixedInputs(Stages):
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*once, "second_free", "margin_gap"), ())
         shapes |= dict.fromkeys(("original", "injected", "alone"), (LOOKS,))
         family = options.family
-        stages = [Stage("teachers", self._teach, self._judge_teachers), Stage("students", self._learn, self._done)]
+        kind = MixedInputs
+        stages = [Stage("teachers", kind._teach, kind._judge_teachers), Stage("students", kind._learn, kind.nothing)]
         super().__init__(stages, family.fit, shapes, draws)
         self.options, self.inputs = options, family.data.build(draws)
         teacher = family.network(options.teacher, self.inputs, draws)
@@ -182,9 +186,6 @@ class MixedInputs(Stages):
         found = {"original": (mixed, self.inputs.tests, labels), "alone": (alone, self.inputs.tests, labels)}
         for name, (network, x, y) in (found | {"injected": (mixed, self.inputs.injected_tests, more)}).items():
             self.get_buffer(name)[:, place] = judged(answers(network, x), y)[1]
-
-    def _done(self) -> None:
-        """The last look has been."""
 
 
 def _margin(logits: Float[Tensor, "replica image class"]) -> Float[Tensor, "replica"]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
@@ -18,13 +18,13 @@ class Stage(NamedTuple):
 
     Attributes:
         name: for people who wait.
-        move: makes the step of a number, counted from 0.
-        end: finds out what is to be kept.
+        move: the method that makes the step of a number, counted from 0.
+        end: the method that finds out what is to be kept.
     """
 
     name: str
-    move: Callable[[int, Draws], None]
-    end: Callable[[], None]
+    move: Callable[[Any, int, Draws], None]
+    end: Callable[[Any], None]
 
 
 class Stages(nn.Module):
@@ -63,11 +63,14 @@ class Stages(nn.Module):
         stage, first = self.where()
         last = min(first + self.fit.at_once, self.fit.steps)
         for step in range(first, last):
-            self.stages[stage].move(step, draws)
+            self.stages[stage].move(self, step, draws)
         if last == self.fit.steps:
             with torch.no_grad():
-                self.stages[stage].end()
+                self.stages[stage].end(self)
         self.done += 1
+
+    def nothing(self) -> None:
+        """At the end of a stage after which nothing is to be kept."""
 
     def keep(self, **found: Tensor) -> None:
         """Write what was found."""

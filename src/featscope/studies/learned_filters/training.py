@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch.nn.utils import skip_init
 from featscope.data.encoded_images import source_error
 from featscope.data.image_pool import ImagePool, level
 from featscope.models import ResNet18
+from featscope.numbers import of_one
 from featscope.options import require
 from featscope.streams import Draws, Streams
 from featscope.studies.learned_filters.clusters import COUNTS, Clusters, clusters, unit
@@ -45,6 +46,8 @@ class Filters:
         steps: of training; 0 leaves the network at its start.
         shuffled: whether labels are given to images by lot.
     """
+
+    floats_per_replica: ClassVar[bool] = True
 
     images: str = "digits"
     grey: bool = True
@@ -139,8 +142,8 @@ class FilterTraining(nn.Module):
         }
         self.shapes |= dict.fromkeys(("own", "between", "picked"), (stages, layers))
         if options.kind == "hidden":
-            self.source, self.side = ImagePool(options.images, "train", self._side(draws)), self._side(draws)
-            first = self.source.pixels(torch.zeros(1, 1, dtype=torch.long), options.grey)
+            source = ImagePool(options.images, "train", self._side(draws))
+            first = source.pixels(torch.zeros(1, 1, dtype=torch.long), options.grey)
             self.image_shape = tuple(first.shape[2:])
             self.shapes["filters"] = (stages, options.width, *self.image_shape)
         for name, shape in self.shapes.items():
@@ -170,8 +173,8 @@ class FilterTraining(nn.Module):
         start = streams.at("start")
         network: _Hidden | _Residual = _Residual(o.width, start)
         if o.kind == "hidden":
-            network = _Hidden(o.width, x[0].numel(), o.spread, start)
-        optimizer = torch.optim.SGD(network.parameters(), lr=o.rate, momentum=0.95)
+            network = _Hidden(o.width, x[0].numel(), of_one(o.spread, replica), start)
+        optimizer = torch.optim.SGD(network.parameters(), lr=of_one(o.rate, replica), momentum=0.95)
         looks = {0: 0, round(o.steps * 3 / 20): 1, o.steps: 2}
         stages: list[list[Tensor]] = [[one.detach().clone() for one in network.layers()]]
         pulls, draws = torch.zeros(CHUNKS, *stages[0][-1].shape, device=x.device), streams.at("batch")

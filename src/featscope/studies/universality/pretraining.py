@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from featscope.data import TaskFeatures, TaskFeatureSource
+from featscope.numbers import per_replica
 from featscope.options import require
 from featscope.streams import Draws, Streams
 from featscope.training import GradientTraining, Measurement
@@ -159,6 +160,8 @@ class NearStart:
         gamma: γ.
     """
 
+    floats_per_replica: ClassVar[bool] = True
+
     gamma: float = 0.5
 
     def __post_init__(self) -> None:
@@ -184,7 +187,8 @@ class NearStartRule(nn.Module):
         matrix = experiment.learner.matrix.detach().clone()
         for _ in range(_ROUNDS):
             way = matrix - self.start
-            matrix = self.start + way * (self.config.gamma / way.norm(dim=(-2, -1), keepdim=True)).clamp(max=1)
+            most = per_replica(self.config.gamma, way)
+            matrix = self.start + way * (most / way.norm(dim=(-2, -1), keepdim=True)).clamp(max=1)
             values, u, wide = _singular(matrix)
             matrix = ((u * (1 / values).clamp(max=1)[:, None]) @ (u.mT @ wide)).to(matrix)
         experiment.learner.matrix.copy_(matrix)
