@@ -44,6 +44,8 @@ def test_claims_have_titles_of_their_own_and_arms_have_roles_and_labels(name):
     judged = [(test, arm, expected) for test in small.tests for arm, (expected, _) in test.arms(small).items()]
     # A claim that holds everywhere may be unable to fail.
     assert "control" in role.values() or not all(expected for *_, expected in judged)
+    # A control on which no claim is judged shows nothing.
+    assert not {arm for arm in role if role[arm] == "control"} - {arm for _, arm, _ in judged}
     assert not [(test.statement.id, arm) for test, arm, expected in judged if expected and role.get(arm) == "control"]
 
 

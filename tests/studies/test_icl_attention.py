@@ -179,8 +179,7 @@ def test_what_is_expected_goes_by_the_size_of_the_smallest_model():
 
 def test_arms_have_their_roles():
     roles = {name: arm.role for name, arm in trial().arms.items() if arm.role != "arm"}
-    unrelated = {f"{model}-unrelated": "control" for model in (SMALL, LARGE)}
-    assert roles == unrelated | dict.fromkeys(HAND_SET, "reference")
+    assert roles == dict.fromkeys((f"{SMALL}-unrelated", f"{LARGE}-unrelated", *HAND_SET), "reference")
 
 
 def test_it_runs_and_draws_four_panels(tmp_path):

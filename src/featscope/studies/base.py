@@ -34,8 +34,8 @@ class Arm(Generic[R]):
         recipe: what is built and how long it goes on.
         about: what is different here, in one sentence.
         label: two or three words for figures and tables; the name if empty, which then is a word without - and =.
-        role: "control": claims must not hold here, as what they depend on is taken away; "reference": set by hand, to
-            compare with; "arm": any other.
+        role: "control": claims must not hold here, as what they depend on is taken away, and one of them at least is
+            judged here; "reference": to compare with, such as what is set by hand; "arm": any other.
         stop_at: name of an event after which it may stop (in all replicas).
         at_start: measurements made once, before the first step.
         at_end: measurements made once, after the last step.

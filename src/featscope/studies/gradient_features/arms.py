@@ -128,7 +128,7 @@ class GradientFeaturesArms(Study):
                 "XOR, nearest neurons",
             ),
             self._part(
-                XOR_RANDOM, xor, step, "random", "as many random neurons of it", "XOR, random neurons", "control"
+                XOR_RANDOM, xor, step, "random", "as many random neurons of it", "XOR, random neurons", "reference"
             ),
             self._part(
                 XOR_WORST,
@@ -137,7 +137,7 @@ class GradientFeaturesArms(Study):
                 "misaligned",
                 "the neurons farthest from any feature",
                 "XOR, farthest neurons",
-                "control",
+                "reference",
             ),
             self._train(
                 PARITY,

@@ -19,7 +19,7 @@ LAYOUTS: Mapping[str, tuple[str, str, Role]] = {
     UNRELATED: (
         "two irrelevant ones",
         "the right label, and another irrelevant sentence in place of the relevant one",
-        "control",
+        "reference",
     ),
 }
 """What a model's arms end in, their label, what they show, and what they are for."""

@@ -196,7 +196,7 @@ class NeedleArms(Study):
             Arm(m, Asking(self, m), self.reading.about(m), listed(m).label) for m in self.methods
         ]
         about = "No needle in the text."
-        arms.append(Arm("no-needle", Asking(self, hidden=False), about, "no needle", role="control"))
+        arms.append(Arm("no-needle", Asking(self, hidden=False), about, "no needle", role="reference"))
         if not self.recalled:
             return arms
         arms += [
