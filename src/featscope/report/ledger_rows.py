@@ -102,9 +102,9 @@ class Row:
 
     @property
     def shown_by(self) -> Told | None:
-        """Of runs at default options that say so and that Holm's correction lets stand, the one that took least time;
-        if there is none, the one that counts most."""
-        firm = [told for told in self.told if told.tone == self.tone and told.run.at_defaults and told.sure]
+        """Of runs that a command redoes, that say so and that Holm's correction lets stand, the one that took least
+        time, whatever its options; if there is none, the one that counts most."""
+        firm = [told for told in self.told if told.tone == self.tone and told.run.command and told.sure]
         first = next(iter(self.told), None)
         return min(firm, key=lambda told: inf if told.run.seconds is None else told.run.seconds, default=first)
 
