@@ -10,11 +10,13 @@ import pytest
 import torch
 from torch import nn
 
+from featscope.commands.compare import compare
 from featscope.integrations import Monitor
 from featscope.integrations.watch import Watch
 from featscope.options import ConfigError
 from featscope.runs.folder import RunFolder
-from featscope.runs.stored import read_trajectory
+from featscope.runs.plain import from_plain
+from featscope.runs.stored import read_plan, read_trajectory
 from featscope.training import MagnitudePruning, Pruner
 
 PRUNING = MagnitudePruning(0.5, "entry", "straight-through")
@@ -72,6 +74,23 @@ def test_hiding_at_the_moments_of_a_callback_trains_what_the_pruner_trains():
     assert np.isfinite(watch.monitor.latest["loss"])
     for name in alone.keys() - {"loss"}:
         assert watch.monitor.latest[name] == pytest.approx(alone[name], nan_ok=True), name
+
+
+def test_the_run_folder_tells_how_it_was_pruned(tmp_path, capsys):
+    for name, pruning in (("pruned", PRUNING), ("whole", None), ("again", None)):
+        watch = Watch(network().eval(), batches(), print, pruning, out=tmp_path / name, about={"lr": 0.1})
+        watch.finish(batches())
+    capsys.readouterr()
+    folders = {name: str(tmp_path / name) for name in ("pruned", "whole", "again", "page", "pages")}
+    assert compare([folders["pruned"], folders["whole"], "--out", folders["page"]]) == 0
+    told = capsys.readouterr().out
+    assert "options that are known that differ" in told
+    assert "pruning=MagnitudePruning" in told
+    assert from_plain(read_plan(tmp_path / "pruned")["config"]).about == ("lr=0.1", f"pruning={PRUNING}")
+    assert compare([folders["again"], folders["whole"], "--out", folders["pages"]]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "All options that are known are the same." in told
+    assert "what `about=` told is all that is known" in told
 
 
 LATE = MagnitudePruning(0.5, "entry", "straight-through", every=3, start=2)

@@ -269,6 +269,13 @@ def test_a_model_that_changed_after_its_last_step_is_looked_at_anew(tmp_path):
     assert float(run["effective_rank"][0, 1]) == pytest.approx(Monitor(net, batches()).latest["effective_rank"])
 
 
+def test_a_training_without_steps_may_be_looked_at_anew(tmp_path):
+    """As one that is resumed after its last step, and whose statistics of BatchNorm are taken anew."""
+    net = model()
+    Monitor(net, batches(), out=tmp_path).close(anew=True)
+    assert read_trajectory(tmp_path)["training"]["step"].values.tolist() == [0]
+
+
 def test_neighbours_are_all_others_but_never_the_sample_itself():
     features = torch.randn(30, 4, generator=torch.Generator().manual_seed(2))
     labels = torch.randint(3, (30,), generator=torch.Generator().manual_seed(3))

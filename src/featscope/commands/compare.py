@@ -13,9 +13,9 @@ from rich.table import Table
 
 from featscope.commands.parsing import parse
 from featscope.options import ConfigError
-from featscope.report.comparison import headline, write_comparison
+from featscope.report.comparison import headline, known_alone, set_otherwise, write_comparison
 from featscope.report.numbers import decimals_for, number
-from featscope.runs.compared import Pair, after_holm, environments, options, pairs, read_runs, shift
+from featscope.runs.compared import Pair, after_holm, pairs, read_runs, shift
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def compare(words: list[str]) -> int:
     except OSError as error:
         raise ConfigError(f"--out = {str(out)!r} cannot be written ({error.strerror}): choose another folder") from None
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    for title, rows in (("options", options(runs)), ("versions and machines", environments(runs))):
+    for title, rows in set_otherwise(runs):
         if rows:
             table = Table(title=f"{title} that differ", box=box.SIMPLE, padding=(0, 1))
             for heading in ("", *(run.name for run in runs)):
@@ -54,6 +54,8 @@ def compare(words: list[str]) -> int:
             console.print(table)
         else:
             console.print(f"All {title} are the same.")
+    if said := known_alone(runs):
+        console.print(said)
     first, *others = runs
     found = {other.name: pairs(first, other) for other in others}
     for other in others:

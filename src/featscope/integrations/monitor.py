@@ -81,7 +81,8 @@ class Monitor:
             maps [sample, channel, place], for maps of images that may have channels first or last, for states of layers
             with batch_first=False, and where tokens are not those of an attention mask that leaves some out.
         run: ``run(model, batch)``, where ``model(x)`` or ``model(**batch)`` does not do.
-        about: what to say of this training, such as ``{"lr": 0.1}``; `featscope compare` tells what differs.
+        about: what to say of this training, such as ``{"lr": 0.1}``; `featscope compare` tells what differs. Callbacks
+            add their pruning.
         overwrite: replace the run in ``out``, once the first look has been taken.
         done: steps of a training that is resumed, from which `steps` goes on; looks are as many steps apart as without.
 
@@ -273,7 +274,7 @@ class Monitor:
             found["gradient_agreement"] = self._agreement()
         if not finite:
             found = {name: value if name == "loss" else float("nan") for name, value in found.items()}
-        if not self._record.steps:
+        if not self.latest:  # the first look, even if it is taken back
             self._record.put(
                 {"dimensions": Measurement(torch.tensor([features.shape[1]]), "Dimensions of the features")}
             )

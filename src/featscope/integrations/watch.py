@@ -24,7 +24,7 @@ class Watch:
         model: what is trained.
         held_out: see `Monitor`.
         log: see `Monitor`.
-        pruning: what to hide; None for nothing.
+        pruning: what to hide; None for nothing. The run folder tells it with what its author says of the training.
         done: steps after which training goes on, see `Pruner.resume`.
         options: others of `Monitor`.
     """
@@ -39,6 +39,8 @@ class Watch:
         **options: Any,
     ) -> None:
         self.run = options.get("run") or run_model
+        if pruning is not None:
+            options["about"] = {**(options.get("about") or {}), "pruning": pruning}
         self.pruner: Pruner | None = pruning.on(model) if pruning is not None else None
         if self.pruner is not None:
             with self.pruner.hidden():  # says now what cannot be done

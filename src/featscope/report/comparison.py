@@ -20,6 +20,7 @@ from featscope.studies.summaries import INTERVALS, over_steps
 
 _FIRST, _AT_MOST = 4, 40  # panels at the top of the page, and in all
 _ROUNDING = 1e-9
+_OF_OWN = "Of how these trainings of your own were set up, what `about=` told is all that is known."
 
 
 def write_comparison(runs: Sequence[StoredRun], out: Path) -> Path:
@@ -52,6 +53,17 @@ def write_comparison(runs: Sequence[StoredRun], out: Path) -> Path:
     return write_report(out, content)
 
 
+def set_otherwise(runs: Sequence[StoredRun]) -> list[tuple[str, Mapping[str, Sequence[str]]]]:
+    """Options, then versions and machines, with what those that are not the same in all are in each."""
+    known = "options that are known" if known_alone(runs) else "options"
+    return [(known, options(runs)), ("versions and machines", environments(runs))]
+
+
+def known_alone(runs: Sequence[StoredRun]) -> str:
+    """Of trainings of one's own, that not all of their options are known; else nothing."""
+    return _OF_OWN if runs[0].plan["study"] == OWN_TRAINING.name else ""
+
+
 def headline(runs: Sequence[StoredRun], found: Mapping[str, Mapping[str, Pair]]) -> str:
     """What differs, in a sentence or two."""
     if not any(run.claims for run in runs):
@@ -71,8 +83,7 @@ def headline(runs: Sequence[StoredRun], found: Mapping[str, Mapping[str, Pair]])
 
 def _lede(runs: Sequence[StoredRun]) -> str:
     if not any(run.claims for run in runs):
-        own = runs[0].plan["study"] == OWN_TRAINING.name
-        return "Of how these trainings of your own were set up, what `about=` told is all that is known." if own else ""
+        return known_alone(runs)
     first, *others = runs
     same = [run for run in others if run.draws == first.draws]
     apart = [run for run in others if run.draws != first.draws]
@@ -104,13 +115,13 @@ def _replicas(runs: Sequence[StoredRun]) -> str:
 def _set_otherwise(runs: Sequence[StoredRun]) -> list[Table]:
     names = [run.name for run in runs]
     found = []
-    for title, rows in (("Options", options(runs)), ("Versions and machines", environments(runs))):
+    for title, rows in set_otherwise(runs):
         if rows:
             found.append(
-                Table(f"{title} that differ", ["", *names], [[name, *values] for name, values in rows.items()])
+                Table(f"{title.capitalize()} that differ", ["", *names], [[name, *values] for name, values in rows.items()])
             )
         else:
-            found.append(Table(f"{title}: all the same", [], []))
+            found.append(Table(f"{title.capitalize()}: all the same", [], []))
     return found
 
 
