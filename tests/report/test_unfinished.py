@@ -4,6 +4,7 @@ import json
 import shlex
 import shutil
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from featscope.claims import bound
 from featscope.figures import MatrixMovie
 from featscope.options import ConfigError
 from featscope.report.run_report import report_run
+from featscope.report.unfinished import Judged as JudgedBefore
 from featscope.report.unfinished import claims_so_far, figures_so_far, matrices_so_far, unfinished_content
 from featscope.runs import Settings, run
 from featscope.runs.folder import RunFolder
@@ -71,6 +73,16 @@ def test_it_says_how_far_it_is_and_what_is_judged(folder):
     assert "so far: " in text
     after = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file() and file != page}
     assert after == before
+
+
+def test_claims_that_were_judged_before_are_shown_with_curves_as_they_are_now(folder, monkeypatch):
+    now = unfinished_content(folder, STUDY)
+    monkeypatch.setattr("featscope.report.unfinished.claims_so_far", lambda *_: pytest.fail("claims are judged again"))
+    judged = JudgedBefore(now.claims, datetime(2026, 1, 2, 3, 4, 5))
+    said = unfinished_content(folder, STUDY, judged)
+    assert said.claims == now.claims
+    assert "shown in grey as they would have been judged at 03:04:05" in said.unfinished
+    assert [figure.title for figure in said.figures] == [figure.title for figure in now.figures]
 
 
 def test_what_was_measured_is_what_a_whole_run_measures(folder, tmp_path):

@@ -2,6 +2,7 @@
 
 import errno
 import http.client
+import itertools
 import json
 import os
 import socket
@@ -9,6 +10,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from going_on import ended_on_its_way, say
@@ -18,8 +20,9 @@ from featscope.runs.asked import asked
 from featscope.runs.folder import WATCHED
 from featscope.runs.progress import NAME as PROGRESS
 from featscope.watch.address import Address, keep_address, read_address
-from featscope.watch.pages import Pages
+from featscope.watch.pages import Pages, import_all
 from featscope.watch.server import Server, close, watch
+from featscope.watch.state import Seen
 from swept import Pull, installed
 
 
@@ -107,6 +110,24 @@ def test_the_stream_tells_how_far_it_is_and_again_when_that_changes(server):
         say(server.folder, state="paused")
         assert next(seen for seen in told if seen["state"] != "running")["state"] == "paused"
         assert server.streams == 1
+
+
+def test_it_is_told_how_old_the_report_is_however_late_one_looks(server):
+    def age():
+        with socket.create_connection(("127.0.0.1", server.address.port), timeout=10) as connection:
+            host = f"127.0.0.1:{server.address.port}"
+            connection.sendall(f"GET /{server.address.token}/events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            told = (line for line in connection.makefile() if line.startswith("data: "))
+            return json.loads(next(told).removeprefix("data: "))["age"]
+
+    import_all()  # which takes long
+    assert age() is None
+    began = time.monotonic()
+    call(server, "report")
+    made = time.monotonic()
+    time.sleep(1.0)
+    least = time.monotonic() - made
+    assert least <= age() <= time.monotonic() - began
 
 
 @pytest.mark.parametrize(("said", "wish"), [("pause", "pause"), ("stop", "stop"), ("go on", "")])
@@ -240,6 +261,51 @@ def test_a_run_that_ended_in_the_future_is_reported_all_the_same(folder):
     os.utime(stored, (time.time() + 3600,) * 2)
     (folder / PROGRESS).unlink()
     assert pages.seen()["version"].startswith("finished")
+
+
+@pytest.mark.parametrize("judges", [True, False])
+def test_reports_follow_a_run_of_ten_minutes_and_take_no_more_than_their_share(folder, monkeypatch, judges):
+    """Two busy cores, and reports that cost what those of `decoupling` do: the first, and the others as arms are added.
+
+    A training of one's own judges nothing: all of its reports cost the same.
+    """
+    now, taken, made = 0.0, 0.0, []
+
+    def build(self, judge):
+        nonlocal taken
+        costs = (2.0 + now / 330 if made else 4.0) if judge else 0.5 + now / 400
+        taken += costs if judges else 1.0
+        made.append((now, judge))
+        return "the report"
+
+    def seen(folder, before):
+        return Seen(
+            state="running",
+            arms=[],
+            events=[],
+            seconds_left=None,
+            can_pause=True,
+            memory=[1, 1, 2],
+            spent=2 * now,
+            version=f"so far-1-{now // 5}",
+        )
+
+    clock = SimpleNamespace(monotonic=lambda: 1000 + now, thread_time=lambda: taken)
+    monkeypatch.setattr("featscope.watch.pages.time", clock)
+    monkeypatch.setattr("featscope.watch.pages._reports_itself", lambda folder, state: False)
+    monkeypatch.setattr("featscope.watch.pages.look", seen)
+    monkeypatch.setattr(Pages, "_build", build)
+    pages, shown = Pages(folder), ""
+    for second in range(1, 601):
+        now = float(second)
+        if (version := pages.seen()["version"]) != shown:
+            shown = version
+            pages.report()
+    assert taken <= 0.03 * 2 * now
+    times = [at for at, _ in made]
+    assert max(after - before for before, after in itertools.pairwise([*times, now])) <= 70
+    judged = [at for at, judge in made if judge]
+    assert max(after - before for before, after in itertools.pairwise([*judged, now])) <= 300
 
 
 def test_a_training_of_one_s_own_is_shown_look_by_look(folder, monkeypatch):

@@ -1,6 +1,7 @@
 """The page in a browser: it follows a run, its buttons work, and it finds a server that was killed and begun anew."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -74,6 +75,9 @@ def test_a_page_that_stays_open(page, tmp_path):
 
         expect(page.locator("#facts")).to_contain_text("what is below was drawn")
         expect(page.locator("#strip")).to_be_hidden()
+        page.wait_for_timeout(3000)
+        page.reload()  # the report is as old as it was
+        expect(page.locator("#facts")).to_contain_text(re.compile(r"drawn ([3-9]|\d\d) seconds ago"))
 
         one = progress()["arms"][0]
         say(

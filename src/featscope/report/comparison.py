@@ -118,7 +118,11 @@ def _set_otherwise(runs: Sequence[StoredRun]) -> list[Table]:
     for title, rows in set_otherwise(runs):
         if rows:
             found.append(
-                Table(f"{title.capitalize()} that differ", ["", *names], [[name, *values] for name, values in rows.items()])
+                Table(
+                    f"{title.capitalize()} that differ",
+                    ["", *names],
+                    [[name, *values] for name, values in rows.items()],
+                )
             )
         else:
             found.append(Table(f"{title.capitalize()}: all the same", [], []))

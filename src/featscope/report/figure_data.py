@@ -120,7 +120,7 @@ def _packed(matrices: list[np.ndarray], low: float, high: float) -> str:
         known = [~np.isfinite(frames), scaled >= _LEVELS, scaled < 0]
         level = np.select(known, [_NONE, _ABOVE, _BELOW], scaled).astype(np.uint8)
         parts.append(np.diff(np.moveaxis(level, 0, -1), axis=-1, prepend=np.uint8(0)).tobytes())
-    return b64encode(zlib.compress(b"".join(parts), 7)).decode()  # 9 takes five times as long for 3 % less
+    return b64encode(zlib.compress(b"".join(parts), 5)).decode()  # 7 takes four times as long for 5 % less
 
 
 @figure_data.register

@@ -6,7 +6,9 @@ it is taken for a finished run's. Whatever a study cannot say of so little it le
 
 import shlex
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -36,6 +38,14 @@ _ROUNDING = 1e-3
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Judged:
+    """The claims of a run on its way, and when they were judged."""
+
+    claims: Sequence[Claim]
+    at: datetime
+
+
 def report_unfinished(directory: Path, study: Study | None = None) -> Path:
     """Write the page of a run that was killed or goes on; its path.
 
@@ -50,8 +60,13 @@ def report_unfinished(directory: Path, study: Study | None = None) -> Path:
     return page
 
 
-def unfinished_content(directory: Path, study: Study | None = None) -> Content:
+def unfinished_content(directory: Path, study: Study | None = None, judged: Judged | None = None) -> Content:
     """What can be said of the run in ``directory`` so far.
+
+    Args:
+        directory: the run folder.
+        study: what is run; needed only for a study that no package registers.
+        judged: claims as they were judged before, which takes most of the time; None to judge them now.
 
     Raises:
         ConfigError: there is no run, or its study cannot read it.
@@ -72,11 +87,14 @@ def unfinished_content(directory: Path, study: Study | None = None) -> Content:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # means of nothing, and other things that are there only in the end
         found = so_far(directory, study, plan)
-        claims = claims_so_far(study, found.runs)
+        claims = claims_so_far(study, found.runs) if judged is None else judged.claims
         story = _or(lambda: study.story(found.runs, claims), Story(""))
         figures = figures_so_far(study, found.runs)
-    judged = f"{len(claims)} of its claims can be judged so far" if claims else "no claim can be judged yet"
-    note = f"Unfinished: {judged}, and {'are' if claims else 'will be'} shown in grey as they would be judged now."
+    if claims:
+        when = "would be judged now" if judged is None else f"would have been judged at {judged.at:%H:%M:%S}"
+        note = f"Unfinished: {len(claims)} of its claims can be judged so far, and are shown in grey as they {when}."
+    else:
+        note = "Unfinished: no claim can be judged yet, and will be shown in grey as they would be judged now."
     return Content(
         title=name,
         source=entry.source if entry else "",

@@ -3,23 +3,28 @@
 import time
 from base64 import b64encode
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from featscope.watch.state import Seen, State, look
+
+if TYPE_CHECKING:
+    from featscope.report.unfinished import Judged
 
 _SECONDS_BETWEEN_BUILDS = 2.0
 _SECONDS_BETWEEN_LOOKS = 0.9
 _SECONDS_BETWEEN_MEASURES = 5.0  # of memory and processor time
 _SECONDS_TO_REPORT = 15.0  # after which nobody else will
 _SO_FAR = "It goes on: this is what was seen so far."
-_BUILDING_MAY_TAKE = 0.02  # of the processor time of the run
-_GROWTH = 3.0  # of what a report takes, to the next: there is more in it
+_JUDGED = ", judged"  # ends the version of a report in which claims are judged
+_MAY_TAKE = 0.015  # of the processor time of the run: reports in which claims are judged, and again those without
 
 
 def around(folder: Path) -> tuple[str, str]:
@@ -54,9 +59,27 @@ def import_all() -> None:
     import featscope.report.unfinished  # noqa: F401
 
 
+@dataclass
+class _Cost:
+    """Processor seconds that reports of a kind took: all, and the last."""
+
+    all: float = 0.0
+    last: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.all, self.last = self.all + seconds, seconds
+
+    def allows(self, spent: float) -> bool:
+        """Whether one more keeps within what may be taken of ``spent``, those of the run."""
+        return self.all + self.last <= _MAY_TAKE * spent
+
+
 class Pages:
     """The state and the report of a run folder, each made once for all who watch, and the report not too often: all
     cores have other things to do.
+
+    Most of what a report takes is the judging of claims. So it is made more often with claims as they were judged
+    before, and curves as they are.
 
     Args:
         folder: the run folder.
@@ -66,9 +89,11 @@ class Pages:
         self.folder = folder
         self._lock, self._building = Lock(), Lock()
         self._seen: Seen | None = None
-        self._at = self._next = self._measured = self._changed = self._took = self._took_last = 0.0
+        self._at = self._next = self._measured = self._changed = 0.0
         self._found = self._offered = self._built = ""
-        self._page = ""
+        self._page, self._built_at = "", 0.0
+        self._judging, self._drawing = _Cost(), _Cost()
+        self._judged: Judged | None = None
 
     def seen(self) -> Seen:
         """What is going on; ``version`` is of the report that is offered now."""
@@ -80,13 +105,20 @@ class Pages:
                 self._measured = now if again else self._measured
                 if seen["version"] != self._found:
                     self._found, self._changed = seen["version"], now
-                affordable = self._took + _GROWTH * self._took_last <= _BUILDING_MAY_TAKE * seen["spent"]
-                due = now >= self._next and (affordable or self._nobody_waits(seen, now))
-                due = (due or seen["state"] == "finished") and not _reports_itself(self.folder, seen["state"])
-                if seen["version"] != self._offered and due:
-                    self._offered, self._next = seen["version"], now + _SECONDS_BETWEEN_BUILDS
+                finished = seen["state"] == "finished"
+                judge = finished or self._judging.allows(seen["spent"]) or self._nobody_waits(seen, now)
+                due = finished or (now >= self._next and (judge or self._drawing.allows(seen["spent"])))
+                version = seen["version"] + (_JUDGED if judge else "")
+                new = version != self._offered and version + _JUDGED != self._offered
+                if new and due and not _reports_itself(self.folder, seen["state"]):
+                    self._offered, self._next = version, now + _SECONDS_BETWEEN_BUILDS
                 self._seen = Seen(**{**seen, "version": self._offered})
             return self._seen
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the report was made; None before there is one."""
+        return time.monotonic() - self._built_at if self._page else None
 
     def _nobody_waits(self, seen: Seen, now: float) -> bool:
         """Whether no run is held up by what is done here."""
@@ -100,14 +132,13 @@ class Pages:
         with self._building:
             if self._built != offered or not self._page:
                 import_all()
-                began = time.thread_time()
-                self._page, self._built = self._build(), offered
-                self._took_last = time.thread_time() - began
-                self._took += self._took_last
+                judge, began, at = offered.endswith(_JUDGED), time.thread_time(), time.monotonic()
+                self._page, self._built, self._built_at = self._build(judge), offered, at
+                (self._judging if judge else self._drawing).add(time.thread_time() - began)
                 self._next = time.monotonic() + _SECONDS_BETWEEN_BUILDS
             return self._page
 
-    def _build(self) -> str:
+    def _build(self, judge: bool) -> str:
         ended = self.seen()["state"] == "finished"
         if ended:
             page, claims = self.folder / "report.html", self.folder / "claims.json"
@@ -119,13 +150,16 @@ class Pages:
         from featscope.options import ConfigError, MissingExtraError  # see `import_all`
         from featscope.report.page import page_html
         from featscope.report.run_report import stored_content
-        from featscope.report.unfinished import unfinished_content
+        from featscope.report.unfinished import Judged, unfinished_content
         from featscope.runs.stored import read_plan
         from featscope.runs.unfinished import is_unfinished
 
         try:
             if is_unfinished(self.folder):
-                return page_html(unfinished_content(self.folder))
+                now, before = datetime.now(), None if judge else self._judged
+                content = unfinished_content(self.folder, judged=before)
+                self._judged = before or Judged(content.claims, now)
+                return page_html(content)
             content = stored_content(self.folder, read_plan(self.folder))  # of a training of one's own, on its way too
             return page_html(content if ended else replace(content, unfinished=_SO_FAR))
         except (ConfigError, MissingExtraError) as error:

@@ -172,10 +172,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             told, at = "", 0.0
             while not self.server.ending:
-                text = json.dumps(self.server.pages.seen())
+                seen = self.server.pages.seen()
+                text = json.dumps(seen)
                 if text != told or time.monotonic() - at > _SECONDS_OF_SILENCE:
-                    self.wfile.write(f"data: {text}\n\n".encode())
                     told, at = text, time.monotonic()
+                    text = json.dumps({**seen, "age": self.server.pages.age})
+                    self.wfile.write(f"data: {text}\n\n".encode())
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
         except OSError:  # the browser has gone
             pass

@@ -4,7 +4,7 @@ const byId = (id) => document.getElementById(id);
 const WORDS = { running: "Training", paused: "Paused", judging: "Judging the claims", ending: "Ending", finished: "Finished",
   "not running": "Not running" };
 const plural = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
-let source = null, shown = "", drawnAt = 0, coming = null, ended = false;
+let source = null, shown = "", madeAt = 0, coming = null, ended = false;
 
 function html(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
@@ -56,6 +56,7 @@ function showArms(arms) {
 }
 
 function show(seen) {
+  if (seen.age !== null) madeAt = Date.now() - 1000 * seen.age;  // by the server's clock: the report may be older than this page
   const arms = seen.arms, now = arms.filter((arm) => kind(arm) === "running").map((arm) => arm.place);
   const left = seen.seconds_left === null ? "" : `, about ${duration(seen.seconds_left)} left`;
   const place = seen.state === "running" && now.length ? ` arm ${now.join(" and ")} of ${arms.length}` : "";
@@ -63,7 +64,7 @@ function show(seen) {
   document.title = `${WORDS[seen.state]}${place}: ${document.title.split(": ").at(-1)}`;
   const hints = { "not running": "It was interrupted or killed, or has not begun. What was saved is below; featscope run … --resume goes on, and this page follows.",
     judging: "All steps are done.", paused: "Training waits between two steps." };
-  const age = shown && seen.state === "running" ? `what is below was drawn ${duration((Date.now() - drawnAt) / 1000)} ago` : "";
+  const age = shown && seen.state === "running" ? `what is below was drawn ${duration((Date.now() - madeAt) / 1000)} ago` : "";
   const facts = [hints[seen.state], seen.memory.length ? memory(seen.memory) : "", age];
   byId("facts").textContent = facts.filter(Boolean).join(" · ");
   showArms(arms);
@@ -98,7 +99,7 @@ function drawn(frame, version, state, until) {
   frame.className = "";
   before?.remove();
   new frame.contentWindow.ResizeObserver(() => fit(frame)).observe(inside.body);
-  [shown, drawnAt, coming] = [version, Date.now(), null];
+  [shown, coming] = [version, null];
   if (state === "finished" && version.startsWith("finished") && inside.getElementById("data")) finish();
 }
 
