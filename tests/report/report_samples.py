@@ -33,10 +33,10 @@ def _random() -> np.random.Generator:
 
 def replicated(frames: np.ndarray, replicas: int = 3) -> np.ndarray:
     """``frames`` as replicas have them, each a little weaker."""
-    return np.stack([np.clip(frames * (1 - 0.1 * r), 0, 1) for r in range(replicas)])
+    return np.stack([np.clip(frames * 0.95**r, 0, 1) for r in range(replicas)])
 
 
-def movie(neurons: int = 256, features: int = 32, frames: int = len(STEPS)) -> MatrixMovie:
+def movie(neurons: int = 256, features: int = 32, frames: int = len(STEPS), replicas: int = 3) -> MatrixMovie:
     """Neurons that end on one feature with augmentation, and on noise without."""
     random = _random()
     noise = np.abs(random.normal(0, 0.12, (neurons, features)))
@@ -49,9 +49,9 @@ def movie(neurons: int = 256, features: int = 32, frames: int = len(STEPS)) -> M
         "With RandomMask each neuron ends on one feature. Rows are sorted by the feature they end on.",
         steps=STEPS[:frames],
         frames={
-            "augmented (RandomMask)": replicated(noise * (1 - growth) + goal * growth),
-            "plain (no augmentation)": replicated(noise + 0.05 * growth),
-            "canonical dictionary (control)": replicated(noise + 0.3 * goal * growth),
+            "augmented (RandomMask)": replicated(noise * (1 - growth) + goal * growth, replicas),
+            "plain (no augmentation)": replicated(noise + 0.05 * growth, replicas),
+            "canonical dictionary (control)": replicated(noise + 0.3 * goal * growth, replicas),
         },
         row_label="neuron (sorted)",
         column_label="feature",
@@ -216,10 +216,10 @@ def verdicts(areas: bool = True) -> Verdicts:
     return Verdicts(name, "Where it holds", "Marks.", panels, "noise", "size", log_x=True, log_y=areas, areas=areas)
 
 
-def figures() -> list[Figure]:
+def figures(replicas: int = 3) -> list[Figure]:
     """All of them, the alignment first."""
     return [
-        movie(),
+        movie(replicas=replicas),
         curves(),
         agreement(),
         bars(),

@@ -204,7 +204,7 @@ def test_a_statement_has_its_figure_its_reason_and_its_command(site):
     page = (site / "index.html").read_text()
     own = page[page.index('id="claiming.stays-near"') :]
     own = own[: own.index("</details>")]
-    assert 'src="figures/one-way.png"' in own
+    assert 'src="figures/one-way.webp"' in own
     assert "featscope run claiming --seed 0 --replicas 4 --device cpu" in own
     assert 'href="runs/one.html#c1"' in own
 

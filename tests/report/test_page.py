@@ -221,15 +221,12 @@ def test_places_along_an_axis_have_all_their_digits_and_measurements_a_few() -> 
 def test_a_movie_keeps_every_replica_to_a_few_levels() -> None:
     figure = samples.movie(neurons=20, features=5, frames=7)
     data = figure_data(figure)
-    assert len(data["replicas"]) == 3
+    assert len(data["replicas"]) == data["of"] == 3
     for replica, packed in enumerate(data["replicas"]):
-        cells = np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8).reshape(3, 20, 5, 7)
-        levels = np.cumsum(cells, axis=-1, dtype=np.uint8)
+        cells = np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8).reshape(3, 7, 20, 5)
+        levels = np.cumsum(cells, axis=1, dtype=np.uint8)
         stored = np.stack([frames[replica] for frames in figure.frames.values()])
-        assert (
-            np.abs(np.moveaxis(levels / (data["levels"] - 1), -1, 1) - stored).max()
-            <= 0.5 / (data["levels"] - 1) + 1e-9
-        )
+        assert np.abs(levels / (data["levels"] - 1) - stored).max() <= 0.5 / (data["levels"] - 1) + 1e-9
 
 
 class Outline(HTMLParser):
@@ -274,7 +271,7 @@ def test_the_page_escapes_and_holds_to_itself(tmp_path: Path) -> None:
     assert page.tags.count("script") == 3  # the two of ours, and the data
     assert "default-src 'none'" in unescape(html)
     assert "unsafe" not in html
-    assert [address for address in page.addresses if not address.startswith(("data:image/png;base64,", "#"))] == []
+    assert [address for address in page.addresses if not address.startswith(("data:image/webp;base64,", "#"))] == []
 
 
 def test_the_report_is_a_folder_of_figures_and_a_page(tmp_path: Path) -> None:
@@ -287,9 +284,18 @@ def test_the_report_is_a_folder_of_figures_and_a_page(tmp_path: Path) -> None:
     ]
 
 
-def test_the_page_of_many_large_figures_stays_small(tmp_path: Path) -> None:
-    page = write_report(tmp_path / "run", samples.content())
+@pytest.mark.parametrize("replicas", [3, 20])
+def test_the_page_of_many_large_figures_stays_small(tmp_path: Path, replicas: int) -> None:
+    page = write_report(tmp_path / "run", samples.content(figures=samples.figures(replicas), replicas=replicas))
     assert page.stat().st_size < 1.5e6
+
+
+def test_a_movie_of_many_replicas_keeps_the_first_of_them() -> None:
+    few, many = (figure_data(samples.movie(replicas=replicas)) for replicas in (3, 20))
+    assert 3 <= len(many["replicas"]) < many["of"] == 20
+    assert many["replicas"][:3] == few["replicas"]
+    large = figure_data(samples.movie(neurons=4000, frames=18, replicas=2))
+    assert (len(large["replicas"]), large["of"]) == (1, 2)
 
 
 def test_what_is_not_there_has_no_place_on_the_page(tmp_path: Path) -> None:
@@ -375,10 +381,11 @@ def test_an_agreement_whose_rows_are_no_claims_is_shown_as_its_picture(tmp_path:
     html = write_report(tmp_path, samples.content(figures=figures)).read_text()
     article = html[html.index('aria-labelledby="h-own"') :]
     article = article[: article.index("</article>")]
-    assert '<img class="png" src="data:image/png;base64,' in article
+    assert '<img class="png" src="data:image/webp;base64,' in article
     assert "One row a depth." in article.split("<figcaption")[1]
     assert "<table" not in article
-    assert "<button" not in article
+    assert 'data-csv="own"' in article
+    assert "data-save" not in article
 
 
 def test_an_agreement_whose_rows_are_claims_is_a_table(tmp_path: Path) -> None:
@@ -386,7 +393,10 @@ def test_an_agreement_whose_rows_are_claims_is_a_table(tmp_path: Path) -> None:
     figure = own_agreement([f"{one.id} ({one.arm})"])
     html = write_report(tmp_path, samples.content(figures=[samples.bars(), figure])).read_text()
     assert '<img class="png"' not in html
-    assert html[html.index('class="agree"') :].count("<tr data-tone") >= 1
+    table = html[html.index('class="agree"') :]
+    assert table.count("<tr data-tone") >= 1
+    assert table.count('data-csv="own"') == 1
+    assert 'data-save="own"' not in table
 
 
 def test_curves_that_are_close_together_have_the_digits_that_tell_them_apart() -> None:

@@ -13,7 +13,19 @@ import report_samples as samples
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from featscope.figures import Bars, Curve, Curves, Figure, MatrixMovie, Panel, VerdictPanel, Verdicts
+from featscope.figures import (
+    Bars,
+    Curve,
+    Curves,
+    Figure,
+    Heatmaps,
+    ImageGrids,
+    MatrixMovie,
+    Panel,
+    Scatters,
+    VerdictPanel,
+    Verdicts,
+)
 from featscope.report import Content, write_report
 
 pytestmark = pytest.mark.browser
@@ -61,6 +73,12 @@ class Opened:
         """Make the screen so wide; a narrow one is a telephone's."""
         screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
         self.screen.send("Emulation.setDeviceMetricsOverride", screen)
+
+    def end(self, selector: str) -> float:
+        """How far down the page what ``selector`` names ends."""
+        box = self.page.locator(selector).bounding_box()
+        assert box is not None
+        return box["y"] + box["height"]
 
     def picture(self, canvas: int = 0) -> str:
         """A matrix of the movie as the browser drew it."""
@@ -157,7 +175,30 @@ def test_the_first_screen_has_question_sentence_counts_and_picture(shown: Opened
     picture = shown.page.locator(".picture canvas").first.bounding_box()
     assert picture is not None
     assert picture["y"] < 900
+    if width == 1280:
+        assert max(shown.end(".picture"), shown.end(".course")) <= 900
     assert shown.run("document.documentElement.scrollWidth") == width
+
+
+def _many_panels() -> list[Figure]:
+    x, points, square = np.arange(3.0), np.random.default_rng(1).normal(size=(9, 2)), np.zeros((4, 5, 5, 3))
+    names = [f"a panel of the name {i}" for i in range(12)]
+    curves = [Panel(name, "training step", "share of what is seen", [Curve("a", x, x)]) for name in names[:7]]
+    return [
+        Scatters("s", "t", "c", dict.fromkeys(names, points), dict.fromkeys(names, np.zeros(9, int)), ["one"]),
+        Curves("c", "t", "c", curves),
+        ImageGrids("i", "t", "c", dict.fromkeys(names[:5], square)),
+        Heatmaps("h", "t", "c", dict.fromkeys(names[:6], np.eye(40)), "row", "column", "value"),
+    ]
+
+
+@pytest.mark.parametrize("figure", _many_panels(), ids=lambda figure: type(figure).__name__)
+def test_a_first_picture_of_many_panels_ends_on_the_first_screen(alone: Callable[..., Opened], figure: Figure) -> None:
+    opened = alone(figure)
+    assert opened.end(".picture") <= 900
+    opened.set_width(390)
+    opened.wait(lambda: opened.run("document.querySelector('.picture .panel').clientWidth") > 300)
+    assert opened.run("document.documentElement.scrollWidth") == 390
 
 
 def test_the_slider_moves_all_matrices_and_lines(shown: Opened) -> None:
@@ -224,15 +265,15 @@ def test_a_click_or_a_key_on_a_neuron_shows_its_course(shown: Opened) -> None:
     assert box is not None
     canvas.click(position={"x": box["width"] * 2.5 / 32, "y": box["height"] * 9.5 / 256})
     shown.wait(lambda: "in column 3" in course.inner_text())
-    row = int(course.inner_text().partition("row ")[2].split()[0])
+    row = int(course.inner_text().removeprefix("Row ").split()[0])
     assert 9 <= row <= 11  # rows are two pixels high
     canvas.press("ArrowDown")
-    shown.wait(lambda: f"row {row + 1} " in course.inner_text())
+    shown.wait(lambda: f"Row {row + 1} " in course.inner_text())
     canvas.press("ArrowRight")
     shown.wait(lambda: "in column 4" in course.inner_text())
     shown.page.locator(".course input").first.fill("99")
     shown.page.locator(".course input").first.press("Enter")
-    shown.wait(lambda: "row 99 " in course.inner_text())
+    shown.wait(lambda: "Row 99 " in course.inner_text())
 
 
 def test_a_brush_zooms_and_keys_read_values(shown: Opened) -> None:
@@ -284,6 +325,7 @@ def test_filters_and_links_open_the_claims(shown: Opened) -> None:
                                                     ("probe", "series,group,mean,low,high", 1 + 12),
                                                     ("correlation", "panel,neuron,feature,correlation", 1 + 2 * 576),
                                                     ("tsne", "panel,class,x,y", 1 + 1200),
+                                                    ("agreement", "claim,predicted,tolerance,measured", 7),
                                                     ("alignment", "panel,row,column,", 1 + 3 * 256 * 32)])  # fmt: skip
 def test_the_data_of_a_figure_can_be_saved(shown: Opened, id: str, first: str, lines: int) -> None:
     table = shown.saved(id)
@@ -459,6 +501,31 @@ def test_a_movie_of_fewer_replicas_than_the_run_offers_its_own(alone: Callable[.
     assert opened.saved("cells")[0].startswith("panel,row,column,value at step 1 of replica 0")
 
 
+def test_a_movie_of_many_replicas_says_which_it_holds(alone: Callable[..., Opened]) -> None:
+    opened = alone(samples.movie(replicas=20), replicas=20)
+    last = opened.page.locator(".player option").count() - 1
+    assert f"(the first {last + 1} of 20)" in opened.page.locator(".player label").inner_text()
+    assert opened.texts(".instead") == [""]
+    opened.page.locator("#replica").select_option("19")
+    opened.wait(lambda: opened.texts(".instead") == ["The page does not hold replica 19 of this: it shows replica 0."])
+    opened.page.locator("#replica").select_option(str(last))
+    opened.wait(lambda: opened.texts(".instead") == [""])
+    assert opened.page.locator(".player select").input_value() == str(last)
+
+
+@pytest.mark.parametrize("figure", [samples.heatmaps(), samples.images(), samples.scatters(), samples.verdicts()],
+                         ids=lambda figure: figure.id)  # fmt: skip
+def test_what_has_nothing_of_a_replica_says_so_while_one_is_picked(
+    alone: Callable[..., Opened], figure: Figure
+) -> None:
+    opened = alone(figure, replicas=2)
+    assert opened.texts(".instead") == [""]
+    opened.page.locator("#replica").select_option("1")
+    assert opened.texts(".instead") == ["The same whichever replica is picked."]
+    opened.page.locator("#replica").select_option("")
+    assert opened.texts(".instead") == [""]
+
+
 def test_cells_are_told_to_the_width_of_a_level_and_as_more_where_they_are_beyond(
     alone: Callable[..., Opened],
 ) -> None:
@@ -472,7 +539,7 @@ def test_cells_are_told_to_the_width_of_a_level_and_as_more_where_they_are_beyon
     opened.wait(lambda: opened.texts(".tip p") == ["value: >0.0100"])
     opened.page.locator(".matrix canvas").click(position={"x": box["width"] * 0.25, "y": box["height"] * 0.75})
     course = opened.page.locator(".course")
-    opened.wait(lambda: "row 2 (paths, sorted): it ends at >0.0100 in column 1 (neurons)" in course.inner_text())
+    opened.wait(lambda: "Row 2 (paths) ends at >0.0100 in column 1 (neurons)" in course.inner_text())
     assert "feature" not in course.inner_text()
     assert "neuron " not in course.inner_text()
 

@@ -64,6 +64,9 @@ def test_the_page_is_quiet_fits_and_can_be_read_unseen(name: str, browser: Brows
         picture = page.locator(".picture canvas, .picture svg[role=img]").first.bounding_box()
         assert picture is not None
         assert picture["y"] < 900
+        whole = [part.bounding_box() for part in page.locator(".picture, .hero .course").all()]
+        if width == 1280:
+            assert all(part is not None and part["y"] + part["height"] <= 900 for part in whole), whole
         if theme == "light":  # colours of both themes: `tests/report/test_page_in_browser.py`
             page.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
             found = Axe().run(page)

@@ -121,6 +121,9 @@ def test_heatmaps_are_means_over_everything_but_rows_and_columns(series):
         "id", "Title", "Caption.", {"all": values.transpose()}, ("depth", "how deep"), ("length", "how long"), "share"
     )
     np.testing.assert_array_equal(figure.panels["all"], values.mean("replica"))
+    assert figure.caption == "Caption. Means over replicas."
+    alone = values.isel(replica=[0])
+    assert heatmaps("id", "t", "Caption.", {"all": alone}, ("depth", "d"), ("length", "l"), "v").caption == "Caption."
     assert (figure.row_label, figure.column_label, figure.value_label) == ("how deep", "how long", "share")
     assert (list(figure.rows), list(figure.columns)) == (["0", "0.5", "1"], ["10", "20", "30", "40"])
 

@@ -9,12 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from featscope.figures import Bars, Curve, Curves, Figure, Heatmaps, ImageGrids, MatrixMovie, Panel, Scatters, Verdicts
+from featscope.figures import (
+    Agreement,
+    Bars,
+    Curve,
+    Curves,
+    Figure,
+    Heatmaps,
+    ImageGrids,
+    MatrixMovie,
+    Panel,
+    Scatters,
+    Verdicts,
+)
 from featscope.report.geometry import value_range
 from featscope.report.look import scale
 from featscope.report.typeset import typeset
 
 _FRAMES, _LEVELS = 18, 32  # of a movie, as the page keeps it
+_ROOM = 400_000  # letters of a movie, so that a page stays below 1.5 MB: as many of the first replicas as fit, or one
 _NONE, _ABOVE, _BELOW = 255, 254, 253  # in place of a level: where there is no value, and beyond the ends of the scale
 _DIGITS = 4  # of what was measured: more than a picture shows of values that are not close together
 _PLACES = 12  # of places along an axis, such as steps, which are told to the last digit
@@ -94,7 +107,13 @@ def _(figure: Bars) -> Plain:
 def _(figure: MatrixMovie) -> Plain:
     keep = np.unique(np.linspace(0, len(figure.steps) - 1, min(_FRAMES, len(figure.steps))).round().astype(int))
     panels = figure.frames
-    replicas = len(next(iter(panels.values())))
+    count = len(next(iter(panels.values())))
+    replicas: list[str] = []
+    while len(replicas) < count:
+        one = _packed([movie[len(replicas), keep] for movie in panels.values()], figure.low, figure.high)
+        if replicas and sum(map(len, replicas)) + len(one) > _ROOM:
+            break
+        replicas.append(one)
     return {
         "kind": "movie",
         "levels": _LEVELS,
@@ -104,7 +123,8 @@ def _(figure: MatrixMovie) -> Plain:
         "low": figure.low,
         "high": figure.high,
         "steps": [int(figure.steps[i]) for i in keep],
-        "replicas": [_packed([f[r, keep] for f in panels.values()], figure.low, figure.high) for r in range(replicas)],
+        "replicas": replicas,
+        "of": count,
         "panels": [{"label": _words(k), "rows": v.shape[2], "columns": v.shape[3]} for k, v in panels.items()],
         "row": _words(figure.row_label),
         "column": _words(figure.column_label),
@@ -119,7 +139,7 @@ def _packed(matrices: list[np.ndarray], low: float, high: float) -> str:
         scaled = ((frames - low) / (high - low) * (_LEVELS - 1)).round()
         known = [~np.isfinite(frames), scaled >= _LEVELS, scaled < 0]
         level = np.select(known, [_NONE, _ABOVE, _BELOW], scaled).astype(np.uint8)
-        parts.append(np.diff(np.moveaxis(level, 0, -1), axis=-1, prepend=np.uint8(0)).tobytes())
+        parts.append(np.diff(level, axis=0, prepend=np.uint8(0)).tobytes())
     return b64encode(zlib.compress(b"".join(parts), 5)).decode()  # 7 takes four times as long for 5 % less
 
 
@@ -165,6 +185,17 @@ def _(figure: Scatters) -> Plain:
             }
             for label, at in figure.panels.items()
         ],
+    }
+
+
+@figure_data.register
+def _(figure: Agreement) -> Plain:
+    names = ("predicted", "tolerance", "measured", "low", "high")
+    return {
+        "kind": "agreement",
+        "rows": [_words(label) for label in figure.labels],
+        "verdicts": list(figure.verdicts),
+        **{name: _numbers(getattr(figure, name), _PLACES) for name in names},
     }
 
 

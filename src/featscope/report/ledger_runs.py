@@ -110,7 +110,7 @@ def read_run(folder: Path, name: str) -> LedgerRun:
     pictures: dict[str, list[Picture]] = {}
     for figure in content.figures:
         file = folder / "figures" / f"{figure.id}.png"
-        shown = Picture(file, f"{name}-{figure.id}.png", figure.title, figure.caption)
+        shown = Picture(file, f"{name}-{figure.id}.webp", figure.title, figure.caption)
         for key in figure.claims if _is_picture(file) else ():
             pictures.setdefault(key.partition("@")[0], []).append(shown)
     return LedgerRun(

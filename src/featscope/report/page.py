@@ -179,4 +179,4 @@ def _headlines(every: Sequence[View], wanted: Mapping[str, str]) -> list[tuple[V
 
 def _inside(png: Path) -> str:
     """The picture at the size of a screen, as a data address."""
-    return f"data:image/png;base64,{b64encode(small(png)).decode()}"
+    return f"data:image/webp;base64,{b64encode(small(png)).decode()}"

@@ -146,10 +146,11 @@ def heatmaps(
         for label, one in panels.items()
     }
     first = next(iter(each.values()))
+    several = any(one.sizes.get("replica", 1) > 1 for one in panels.values())
     return Heatmaps(
         id,
         title,
-        caption,
+        f"{caption} Means over replicas." if several else caption,
         {label: mean.values for label, mean in each.items()},
         row_label,
         column_label,

@@ -23,6 +23,8 @@ const TABLES = {
       [words(p.label), words(figure.rows[i] ?? String(i)), words(figure.columns[j] ?? String(j)), value])))],
   scatters: (figure) => [["panel", "class", "x", "y"],
     ...figure.panels.flatMap((p) => p.x.map((x, i) => [words(p.label), words(figure.classes[p.of[i]]), x, p.y[i]]))],
+  agreement: (figure) => [["claim", "predicted", "tolerance", "measured", "low", "high", "verdict"],
+    ...figure.rows.map((row, i) => [words(row), figure.predicted[i], figure.tolerance[i], figure.measured[i], figure.low[i], figure.high[i], figure.verdicts[i]])],
   verdicts: (figure) => [["panel", words(figure.x), words(figure.y), "verdict", "low", "high"],
     ...figure.panels.flatMap((p) => p.x.map((x, i) => [words(p.label), x, p.y[i], p.verdicts[i], p.low?.[i], p.high?.[i]]))],
   movie: async (figure) => {

@@ -1,4 +1,4 @@
-// Matrices over steps: one byte a cell and frame, differences deflated. A click on a cell shows its course.
+// Matrices over steps: one byte a cell, frame after frame, differences deflated. A click on a cell shows its course.
 const unpacked = new Map();
 // The replica that is picked, where it is one of these; else the first.
 const replicaOf = (figure) => figure.replicas[state.replica] ? state.replica : 0;
@@ -14,13 +14,12 @@ function told(figure, level, more = 0) {
 async function unpack(figure, replica) {
   const key = `${figure.id} ${replica}`;
   if (!unpacked.has(key)) unpacked.set(key, inflate(figure.replicas[replica]).then((cells) => {
-    const frames = figure.steps.length;
-    for (let i = 0; i < cells.length; i++) if (i % frames) cells[i] += cells[i - 1];
     let start = 0;
     return figure.panels.map(({ rows, columns }) => {
-      const own = cells.subarray(start, (start += rows * columns * frames));
+      const size = rows * columns, own = cells.subarray(start, (start += size * figure.steps.length));
+      for (let i = size; i < own.length; i++) own[i] += own[i - size];
       return (row, column, frame) => {
-        const level = own[(row * columns + column) * frames + frame];
+        const level = own[frame * size + row * columns + column];
         return level === figure.none ? null : level === figure.above ? figure.levels : level === figure.below ? -1 : level;
       };
     });
@@ -69,7 +68,8 @@ function movie(figure, home) {
   const slider = html("input", { type: "range", min: 0, max: frames - 1, value: frame }), shown = html("output");
   slider.setAttribute("aria-label", "Step");
   const chooser = html("select", { className: "replica" }, ...figure.replicas.map((_, r) => html("option", { value: r, textContent: r })));
-  home.append(html("div", { className: "player" }, play, slider, shown, html("label", {}, "replica ", chooser)));
+  const held = figure.replicas.length < figure.of ? html("span", { className: "axis", textContent: ` (the first ${figure.replicas.length} of ${figure.of})` }) : "";
+  home.append(html("div", { className: "player" }, play, slider, shown, html("label", {}, "replica ", chooser, held)));
   const colours = html("i");
   home.append(html("p", { className: "key" }, number(figure.low), colours, number(figure.high), html("span", { innerHTML: figure.value })));
 
@@ -133,9 +133,10 @@ function drawCourse(figure, course, canvases, cells, pick, choose) {
   const path = (column) => line(x, y, steps, figure.steps.map((_, frame) => valueOf(figure, cell(pick.row, column, frame))));
   const end = columns.reduce((best, c) => cell(pick.row, c, last) > cell(pick.row, best, last) ? c : best, 0);
   const value = told(figure, cell(pick.row, pick.column, last)) ?? "none";
-  const text = `The course of row ${pick.row + 1} (${words(figure.row)}): it ends at ${value} in column ${pick.column + 1} `
-    + `(${words(figure.column)})${end === pick.column ? "" : `, and is largest in column ${end + 1}`}`;
-  const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, width: "100%", role: "img", "aria-label": text });
+  const [rowName, columnName] = [figure.row, figure.column].map((label) => words(label).split(",")[0]);  // "neurons, sorted"
+  const text = `Row ${pick.row + 1} (${rowName}) ends at ${value} in column ${pick.column + 1} (${columnName})`;
+  const others = `Blue: column ${pick.column + 1}; grey: the other ${panel.columns - 1}${end === pick.column ? "" : `, of which ${end + 1} ends largest`}.`;
+  const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, width: "100%", role: "img", "aria-label": `${text}. ${others}` });
   axes(chart, x, y, height, width);
   for (const column of columns) if (column !== pick.column)
     chart.append(svg("path", { d: path(column), style: "stroke:var(--s4);fill:none;stroke-width:1;opacity:.35" }));
@@ -160,7 +161,7 @@ function drawCourse(figure, course, canvases, cells, pick, choose) {
   which.addEventListener("change", () => choose(+which.value, 0, 0));
   const focused = course.contains(document.activeElement) ? [...course.querySelectorAll("select, input")].indexOf(document.activeElement) : -1;
   course.replaceChildren(html("p", { className: "name", textContent: text }),
-    html("p", { className: "axis", textContent: `Blue: column ${pick.column + 1}; grey: the other ${panel.columns - 1}. Click the picture for another row.` }),
+    html("p", { className: "axis", textContent: `${others} Click the picture for another row.` }),
     chart, html("p", { className: "axis x", textContent: "step" }),
     html("div", { className: "choose" }, which,
       field("row", pick.row, panel.rows, (row) => choose(pick.panel, row, pick.column)),

@@ -3,7 +3,18 @@ const DRAW = { curves, bars, movie, heatmaps, images, scatters, verdicts };
 const drawn = [];
 for (const home of document.querySelectorAll("[data-figure]")) {
   const id = home.dataset.figure, figure = Object.assign(figures[id], { id });
-  if (DRAW[figure.kind]) drawn.push(DRAW[figure.kind](figure, home));
+  if (!DRAW[figure.kind]) continue;
+  drawn.push(DRAW[figure.kind](figure, home));
+  const note = html("p", { className: "axis instead" });
+  home.after(note);
+  listen((what) => { if (what === "replica") note.textContent = instead(figure); });
+}
+// What a figure shows while a replica is picked that it has nothing of.
+function instead(figure) {
+  if (state.replica === null) return "";
+  if (figure.kind === "movie") return replicaOf(figure) === state.replica ? "" : `The page does not hold replica ${state.replica} of this: it shows replica ${replicaOf(figure)}.`;
+  const series = figure.series ?? figure.panels.flatMap((panel) => panel.curves ?? []);
+  return series.some(alone) ? "" : "The same whichever replica is picked.";
 }
 for (const button of document.querySelectorAll("[data-csv]")) button.addEventListener("click", () => saveTable(button.dataset.csv));
 for (const button of document.querySelectorAll("[data-save]")) button.addEventListener("click", () => savePicture(button.dataset.save));
