@@ -154,7 +154,7 @@ class TorchOptimizer:
 
 
 @cache
-def by_replica(name: str) -> type[torch.optim.Optimizer]:
+def by_replica(name: str) -> Any:
     """An optimizer of `torch.optim` by its name, such that η and λ may differ between replicas.
 
     A step is (1 - η λ) w - η d where decay is decoupled, else w - η d with the decay in d. Its direction d is the step
@@ -163,7 +163,7 @@ def by_replica(name: str) -> type[torch.optim.Optimizer]:
     """
     kind: Any = getattr(torch.optim, name)
 
-    class ByReplica(kind):  # type: ignore[misc]
+    class ByReplica(kind):
         floats_per_replica = True
 
         def step(self, closure: Any = None) -> Any:
