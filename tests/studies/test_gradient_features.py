@@ -11,7 +11,16 @@ from featscope.data.structured_parity import StructuredParitySource
 from featscope.models.fixed_bias_relu import FixedBiasReLU
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.studies.gradient_features import GradientFeatures, at_start, exact, figures, neurons, probes, study
+from featscope.studies.gradient_features import (
+    GradientFeatures,
+    at_start,
+    exact,
+    figures,
+    mixture_neurons,
+    neurons,
+    probes,
+    study,
+)
 from featscope.studies.gradient_features.arms import (
     FIRST,
     FROZEN_RATE,
@@ -341,16 +350,16 @@ FAULTS = {
         MIXTURE_NEURONS,
     ),
     "sure of any cluster": Fault(
-        neurons,
+        mixture_neurons,
         "sure_of_one",
         lambda w, m, b: torch.ones(1, m.shape[1], w.shape[1], dtype=torch.bool),
         "sure-mixture-neurons-point-at-their-cluster",
         MIXTURE_NEURONS,
     ),
     "clusters that stay near": Fault(
-        neurons.MixtureNeurons,
+        mixture_neurons.MixtureNeurons,
         "grid",
-        property(lambda self: {"norm": (1.0, 1.0, 1.0), "threshold": neurons.MIXTURE_THRESHOLDS}),
+        property(lambda self: {"norm": (1.0, 1.0, 1.0), "threshold": mixture_neurons.THRESHOLDS}),
         "mixture-gradient-length",
         MIXTURE_NEURONS,
     ),

@@ -19,13 +19,8 @@ from featscope.studies.gradient_features.exact import (
     Sampling,
     TrueNetworks,
 )
-from featscope.studies.gradient_features.neurons import (
-    GoodNetworks,
-    LinearNeurons,
-    MixtureNeurons,
-    ParityNeurons,
-    XorNeurons,
-)
+from featscope.studies.gradient_features.mixture_neurons import MixtureNeurons
+from featscope.studies.gradient_features.neurons import GoodNetworks, LinearNeurons, ParityNeurons, XorNeurons
 from featscope.training import SGD, Measurement, TorchOptimizer, Training
 from featscope.training.feature_step import FeatureStep, MarginLoss
 from featscope.training.gradient import LearnerConfig, OptimizerConfig, SourceConfig

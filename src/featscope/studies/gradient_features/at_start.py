@@ -9,10 +9,9 @@ from featscope.claims import COSINE, POSITIVE, STATED, Found, bound, identity, o
 from featscope.studies.base import farthest
 from featscope.studies.gradient_features.arms import GOOD, LINEAR_NEURONS, MIXTURE_NEURONS, PARITY_NEURONS, XOR_NEURONS
 from featscope.studies.gradient_features.first_steps import FirstSteps
+from featscope.studies.gradient_features.mixture_neurons import NORMS, THRESHOLDS
 from featscope.studies.gradient_features.neurons import (
     CONE,
-    MIXTURE_NORMS,
-    MIXTURE_THRESHOLDS,
     PARITY_SIZES,
     PARITY_THRESHOLDS,
     SHORTEST,
@@ -86,7 +85,7 @@ class AtStart(FirstSteps):
         over $t$ = 0.5 to 1.5.
         """
         clusters = len(self.arm(MIXTURE_NEURONS).recipe.data.axes)
-        predicted = [theory.mixture_sure_probability((t,) * clusters, 0) for t in MIXTURE_THRESHOLDS]
+        predicted = [theory.mixture_sure_probability((t,) * clusters, 0) for t in THRESHOLDS]
         shares = run.sure.isel(norm=0) / xr.DataArray(predicted, dims="threshold")
         return mean(shares.isel(threshold=[place for place, one in enumerate(predicted) if one > 1e-3]))
 
@@ -103,7 +102,7 @@ class AtStart(FirstSteps):
 
         Measured: cosine to the mean, times the cluster's label, mean over sure neurons.
         """
-        return pointing(run).isel(norm=0, threshold=MIXTURE_THRESHOLDS.index(2.0))
+        return pointing(run).isel(norm=0, threshold=THRESHOLDS.index(2.0))
 
     @identity(
         "Equation B.33",
@@ -112,7 +111,7 @@ class AtStart(FirstSteps):
         within=0.05,
         because=FIVE,
         range=POSITIVE,
-        note=f"At t = 2 and ‖μ_j‖ = {MIXTURE_NORMS[-1]:.0f}√d: far from its threshold, in units of its cluster's "
+        note=f"At t = 2 and ‖μ_j‖ = {NORMS[-1]:.0f}√d: far from its threshold, in units of its cluster's "
         "spread, a sure neuron fires for nearly all of it.",
     )
     def mixture_gradient_length(self, run: xr.Dataset) -> xr.DataArray:
@@ -120,7 +119,7 @@ class AtStart(FirstSteps):
 
         $\|G\| \to p_j\|\mu_j\|$. Measured: norm of G over this, mean over sure neurons.
         """
-        return run.length.where(run.sure > 0).isel(norm=-1, threshold=MIXTURE_THRESHOLDS.index(2.0))
+        return run.length.where(run.sure > 0).isel(norm=-1, threshold=THRESHOLDS.index(2.0))
 
     # --- XOR (Lemmas B.37 to B.40) ------------------------------------------------------------------------------------
 

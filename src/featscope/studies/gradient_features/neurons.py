@@ -4,7 +4,7 @@ Thresholds are in units of how far first weights go along a feature, as in `feat
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import log, sqrt
 from typing import Any
 
@@ -24,9 +24,6 @@ from featscope.training import Answer
 from featscope.training.evaluation import Ask, Questionnaire
 
 XOR_THRESHOLDS = (0.5, 1.0, 1.5, 2.0, 2.5)
-MIXTURE_THRESHOLDS = (0.5, 1.0, 1.5, 2.0)
-MIXTURE_NORMS = (1.0, 2.0, 4.0)
-"""‖μ_j‖/√d."""
 PARITY_THRESHOLDS = (0.5, 1.0, 1.5, 2.0)
 PARITY_SIZES = (StructuredParity(30, 5, 1, 0.25), StructuredParity(60, 7, 3, 0.1))
 RATIOS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -38,7 +35,8 @@ PART = 0.1
 _SOUGHT = 2000  # neurons among which cones are sought
 
 
-def _mean(values: Tensor) -> float:
+def mean_or_0(values: Tensor) -> float:
+    """Of ``values``; 0 where there is none."""
     return float(values.mean()) if len(values) else 0.0
 
 
@@ -141,9 +139,9 @@ class XorNeurons(Questionnaire):
             plane = gradient[0] @ source.features[0, [0, 2]].mT
             return {
                 "sure": float(sure.double().mean()),
-                "cosine": _mean(cosines[sure]),
-                "length": _mean(lengths.expand_as(sure)[sure]) / (0.25 * norm),
-                "long_enough": _mean((lengths.expand_as(sure)[sure] >= sqrt(self.data.dimension) / 5).double()),
+                "cosine": mean_or_0(cosines[sure]),
+                "length": mean_or_0(lengths.expand_as(sure)[sure]) / (0.25 * norm),
+                "long_enough": mean_or_0((lengths.expand_as(sure)[sure] >= sqrt(self.data.dimension) / 5).double()),
                 "within": float(inside.double().mean()),
                 "directions": len(seen.directions),
                 "found": float(nearest[:2].amax(0).min()) if len(nearest) else 0.0,
@@ -165,66 +163,6 @@ def sure_of_cluster(
     norm = means.norm(dim=-1)[..., None]
     across = along[:, [2, 2, 0, 0]].abs()
     return (along >= theory.XOR_OUTER * bias[:, None]) & (across <= sqrt(2) * spread * norm)
-
-
-@dataclass(frozen=True)
-class MixtureNeurons(Questionnaire):
-    """Neurons of a mixture with orthogonal means over their threshold, with G in closed form.
-
-    Attributes:
-        data: the mixture; how long its means are is asked about.
-        neurons: random ones.
-    """
-
-    data: GaussianMixture
-    neurons: int = 10000
-
-    @property
-    def grid(self) -> Mapping[str, Sequence[Any]]:
-        """‖μ_j‖/√d, and t = b~/(σ_w ‖μ_j‖)."""
-        return {"norm": MIXTURE_NORMS, "threshold": MIXTURE_THRESHOLDS}
-
-    @property
-    def answers(self) -> Mapping[str, Answer]:
-        """What is found at each length and threshold."""
-        return {
-            "sure": Answer("share of neurons that are sure of a cluster, mean over clusters"),
-            "cosine": Answer("cosine of G to y_j D_j of sure neurons, mean"),
-            "length": Answer("‖G‖/(p_j ‖μ_j‖) of sure neurons, mean"),
-        }
-
-    def asker(self, streams: Streams) -> Ask:
-        """One length and threshold after another, with the same neurons."""
-        count = len(self.data.axes)
-        w = streams.at("neurons").normal(self.neurons, self.data.dimension, dtype=DOUBLE)
-
-        def ask(norm: float, threshold: float) -> Mapping[str, float]:
-            size = norm * sqrt(self.data.dimension)
-            source = replace(self.data, norms=(size,) * count).build(streams.at("law"))
-            b = torch.full_like(w[..., 0], threshold * size)
-            sure = sure_of_one(w, source.means, b)[0]
-            gradient = mixture_gradient(source, w, b)
-            lengths = (gradient.norm(dim=-1)[0] / source.weights[:, None]) / size
-            cosines = (source.features @ normalize(gradient, dim=-1).mT * source.labels[:, None])[0]
-            return {
-                "sure": float(sure.double().mean()),
-                "cosine": _mean(cosines[sure]),
-                "length": _mean(lengths[sure]),
-            }
-
-        return ask
-
-
-def sure_of_one(
-    weight: Float[Tensor, "replica neuron input"],
-    means: Float[Tensor, "replica component input"],
-    bias: Float[Tensor, "replica neuron"],
-) -> Bool[Tensor, "replica component neuron"]:
-    """Which neurons are sure of which component of a mixture (Equation B.29), but for their norms."""
-    along = means @ weight.mT
-    rather = along <= theory.INNER * bias[:, None]
-    others = rather.sum(1, keepdim=True) - rather.int() == means.shape[1] - 1
-    return (along >= theory.OUTER * bias[:, None]) & others
 
 
 @dataclass(frozen=True)
@@ -288,12 +226,12 @@ class ParityNeurons(Questionnaire):
             ideal_cosine, mirrored = (normalize(pair, dim=-1) @ features[0, 0]).tolist()
             return {
                 "sure": float(sure.double().mean()),
-                "cosine": _mean(cosines),
+                "cosine": mean_or_0(cosines),
                 "ideal_cosine": ideal_cosine,
                 "ideal_length": float(pair[0].norm()) / unit,
                 "mirrored_cosine": mirrored,
-                "mirrors_own": _mean(mirrors[own]),
-                "mirrors_other": _mean(other) if data.blocks > 1 else 0.0,
+                "mirrors_own": mean_or_0(mirrors[own]),
+                "mirrors_other": mean_or_0(other) if data.blocks > 1 else 0.0,
                 "mean_along": float(along.mean()) / unit,
                 "mean_off": float(off.norm()) / unit,
             }
