@@ -146,6 +146,7 @@ def test_the_table_is_printed_where_answers_cannot_be_written(monkeypatch, data,
     with pytest.raises(OSError, match="No space left"):
         tune.tune_prompt(options)
     assert "6 prompts, 95 % intervals" in capsys.readouterr().out
+    assert options.picture.exists()
 
 
 def test_layers_are_those_that_keep_answers_whole(monkeypatch, data, capsys):

@@ -173,6 +173,13 @@ def test_a_checkpoint_that_is_damaged_is_left_out_and_left_there(folder, how):
     assert sorted(folder.rglob("*")) == before
 
 
+def test_a_checkpoint_of_another_seed_is_left_out(folder):
+    (file,) = (folder / "checkpoint").glob("pulled.*")
+    tensors, about = RunFolder(folder).read_tensors(f"checkpoint/{file.name}")
+    RunFolder(folder).write_tensors(f"checkpoint/{file.name}", tensors, about | {"seed": 1})
+    assert unfinished_content(folder, STUDY).found == "Unfinished: 0 of 2 arms are done."
+
+
 def test_a_run_that_has_measured_nothing_has_a_page(folder):
     for file in (folder / "checkpoint").iterdir():
         file.unlink()

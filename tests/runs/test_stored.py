@@ -376,9 +376,9 @@ def test_texts_of_questions_over_which_numbers_are_means_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "study", "field"),
     [
-        (Settings(seed=1), Claiming(), r"seed = 1 is out of range: allowed is 0, as in config\.json"),
-        (Settings(replicas=2), Claiming(), r"replicas = 2 is out of range: allowed is 3"),
-        (Settings(), Claiming(width=1), r"config = .* as in config\.json"),
+        (Settings(seed=1), Claiming(), r"seed = 1 is out of range: allowed is that of config\.json \(seed: 0 -> 1\)"),
+        (Settings(replicas=2), Claiming(), r"replicas = 2 is out of range: .* \(replicas: 3 -> 2\)"),
+        (Settings(), Claiming(width=1), r"config = .* that of config\.json \(config\.width: 2 -> 1\)"),
     ],
 )
 def test_files_of_another_run_are_refused(out, tmp_path, settings, study, field):
@@ -414,3 +414,12 @@ def test_a_checkpoint_of_another_seed_is_computed_again(whole, out, tmp_path, ca
     assert read_trajectory(out).keys() == read_trajectory(whole).keys()
     for arm, found in read_trajectory(out).items():
         xr.testing.assert_identical(found, read_trajectory(whole)[arm])
+
+
+def test_claims_may_say_none_of_an_option_that_came_later(out):
+    """A run of before is resumed with it: config.json stays, and claims.json has the options of today."""
+    claims = json.loads((out / "claims.json").read_text())
+    claims["config"]["extra"] = None
+    del claims["checksum"]
+    (out / "claims.json").write_text(json.dumps(claims))
+    assert read_claims(out)

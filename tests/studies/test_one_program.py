@@ -111,12 +111,13 @@ def test_a_point_of_a_program_is_what_a_run_of_its_own_is(name, arm, option, val
 
 
 def test_prompts_of_a_program_are_those_of_its_parts():
-    options = [ParityPrompts(gamma=gamma, others=others) for gamma, others in ((0.02, 0.4), (0.2, 0.1))]
+    kinds = ((0.02, 0.4, 0.1), (0.2, 0.1, 0.3))
+    options = [ParityPrompts(gamma=gamma, others=others, flipped=flipped) for gamma, others, flipped in kinds]
     whole, *parts = (
         one.build(Streams(0, replicas).at("start"))
         for one, replicas in zip((ParityPrompts(), *options), ([0, 1, 0, 1], [0, 1], [0, 1]), strict=True)
     )
-    for name in ("gamma", "others"):
+    for name in ("gamma", "others", "flipped"):
         numbers = torch.tensor([getattr(one, name) for one in options]).repeat_interleave(2)
         object.__setattr__(whole.options, name, numbers)
     found = whole.sample(Streams(0, [0, 1, 0, 1]).at("batch"), 20)

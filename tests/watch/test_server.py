@@ -10,12 +10,14 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
 from going_on import ended_on_its_way, say
 
 from featscope.options import ConfigError
+from featscope.report.unfinished import Judged
 from featscope.runs.asked import asked
 from featscope.runs.folder import WATCHED
 from featscope.runs.progress import NAME as PROGRESS
@@ -286,6 +288,7 @@ def test_reports_follow_a_run_of_ten_minutes_and_take_no_more_than_their_share(f
             seconds_left=None,
             can_pause=True,
             memory=[1, 1, 2],
+            since=1.0,
             spent=2 * now,
             version=f"so far-1-{now // 5}",
         )
@@ -306,6 +309,35 @@ def test_reports_follow_a_run_of_ten_minutes_and_take_no_more_than_their_share(f
     assert max(after - before for before, after in itertools.pairwise([*times, now])) <= 70
     judged = [at for at, judge in made if judge]
     assert max(after - before for before, after in itertools.pairwise([*judged, now])) <= 300
+
+
+def test_another_run_in_the_folder_has_claims_and_time_of_its_own(folder, monkeypatch):
+    """One that is resumed has the claims of before, and a process of its own; one that replaces it, neither."""
+    since = 1.0
+    seen = {"state": "running", "arms": [], "events": [], "seconds_left": None, "can_pause": True, "memory": [1, 1, 2]}
+    monkeypatch.setattr(
+        "featscope.watch.pages.look", lambda *given: Seen(**seen, since=since, spent=0.0, version="so far-1")
+    )
+    monkeypatch.setattr("featscope.watch.pages._SECONDS_BETWEEN_LOOKS", -1)
+    pages = Pages(folder)
+    pages.seen()
+    claims = Judged((), datetime.now())
+
+    def known():
+        pages.seen()
+        return pages._judging.all, pages._drawing.all, pages._judged
+
+    pages._judged = claims
+    pages._judging.add(9.0)
+    pages._drawing.add(5.0)
+    assert known() == (9.0, 5.0, claims)
+    since = 0.0  # it has ended
+    assert known() == (9.0, 5.0, claims)
+    since = 2.0
+    assert known() == (0.0, 0.0, claims)
+    pages._judging.add(9.0)
+    os.utime(folder / "config.json", (1e9, 1e9))
+    assert known() == (0.0, 0.0, None)
 
 
 def test_a_training_of_one_s_own_is_shown_look_by_look(folder, monkeypatch):

@@ -74,7 +74,7 @@ def tell_trends(study: Study, outcome: Outcome) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print(_verdicts(study, trends))
     for key, found in trends.items():
-        console.print(f"[bold]{escape(key)}[/bold]  {in_words(found, ladder.name)} {laws_of(found)}")
+        console.print(f"[bold]{escape(key)}[/bold]  {in_words(found, ladder.name)} {laws_of(found)}".rstrip())
     print(study.story(outcome.runs, outcome.claims).found)
     if how_sure := worth(outcome.claims):
         print(how_sure)

@@ -114,8 +114,9 @@ class ParityPromptSource(nn.Module):
         signs = self.signs(draws, tasks, self.options.samples + 1)
         y = signs.gather(-1, tasks[:, :, None].expand(-1, -1, signs.shape[2], -1)).prod(-1)
         targets = y[..., -1].clone()
-        if self.options.flipped:
-            y = torch.where(draws.uniform(*y.shape[1:]) < self.options.flipped, -y, y)
+        flipped = per_replica(self.options.flipped, y)
+        if isinstance(flipped, Tensor) or flipped:
+            y = torch.where(draws.uniform(*y.shape[1:]) < flipped, -y, y)
         y[..., -1] = 0
         x = (signs.flatten(1, 2) @ self.dictionary.mT).view(signs.shape)
         return ParityBatch(torch.cat([x, y[..., None]], -1), targets, tasks)

@@ -389,14 +389,12 @@ def tune_prompt(options: TunePrompt) -> None:
             print(f"Answers: {options.answers}")
     finally:  # where they cannot be written, too
         _show(options, tried, examples)
-    picture(tried).savefig(options.picture, dpi=150)
-    print(f"Picture: {options.picture}")
     if interrupted:
         raise KeyboardInterrupt
 
 
 def _show(options: TunePrompt, tried: Sequence[Tried], examples: Sequence[Example]) -> None:
-    """Print the table and the advice."""
+    """Print the table and the advice, and write the picture."""
     table = Table(title=f"{tried[0].prompts}, 95 % intervals")
     for heading in ("way of reading", "right", "parts", "first token", "of full", "last token", "of full"):
         table.add_column(heading, justify="right")
@@ -414,3 +412,5 @@ def _show(options: TunePrompt, tried: Sequence[Tried], examples: Sequence[Exampl
     if tasks := [task for task in dict.fromkeys(one.task for one in examples) if task]:
         console.print(by_task(tried, examples, tasks))
     console.print(advice(tried, options.give_up), markup=False)
+    picture(tried).savefig(options.picture, dpi=150)
+    print(f"Picture: {options.picture}")

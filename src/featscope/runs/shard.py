@@ -50,7 +50,7 @@ class Shard:
 
     def build(self) -> list[Program]:
         """What the shard runs, one program after the other, before the first step."""
-        identity = self._identity()
+        identity = self.identity()
         chosen = points(self.arm.recipe, self.arm.over, self.points)
         built = [(at, recipe, self._experiment(recipe)) for at, recipe in chosen]
         schedules = [(recipe.steps, recipe.probe_every) for _, recipe, _ in built]
@@ -67,7 +67,7 @@ class Shard:
 
     def finished(self, folder: RunFolder) -> bool:
         """Whether ``folder`` holds the end of it, and of nothing else."""
-        identity = self._identity()
+        identity = self.identity()
         chosen = points(self.arm.recipe, self.arm.over, self.points)
         steps = {tuple(at.items()): until(recipe, self.at_most) for at, recipe in chosen}
         found: set[tuple[tuple[str, float], ...]] = set()
@@ -87,7 +87,7 @@ class Shard:
             program, programs = program + 1, about["programs"]
         return found == set(steps)
 
-    def _identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """What its checkpoints are of, beside their points and steps; before anything is built, which may change it."""
         known = vars(self.arm)  # beside its fields, which are frozen: all shards of an arm have one recipe
         if _DIGEST not in known:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from reprlib import repr as short
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +20,7 @@ from featscope.claims.claim import Verdict
 from featscope.options import ConfigError
 from featscope.runs import checksum
 from featscope.runs.checked_json import Place, read_json
+from featscope.runs.plain import as_read, differences
 from featscope.tensors import DamagedError, unpacked
 from featscope.training.evaluation import TEXT, in_words
 
@@ -191,8 +191,10 @@ def run_of(folder: Path) -> dict[str, Any]:
 def _require_of_this_run(at: Place, stored: Mapping[str, Any]) -> None:
     """Raise `ConfigError` where a file says that it is of another run than the folder."""
     for name, value in run_of(at.file.parent).items():
-        if name in stored:
-            at.of(name).require(stored[name], stored[name] == value, f"{short(value)}, as in config.json")
+        if name not in stored:
+            continue
+        differ = differences(as_read(value), as_read(stored[name]), name)
+        at.of(name).require(stored[name], not differ, f"that of config.json ({'; '.join(differ)})")
 
 
 def read_environment(folder: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import torch
 import xarray as xr
 
 from featscope.runs.execute import join, planned
+from featscope.runs.identity import other
 from featscope.runs.program import FOREIGN, LAST_STEP, named_from
 from featscope.runs.shard import Shard, ShardResult
 from featscope.studies import Arm, Study
@@ -113,6 +114,8 @@ def _read(directory: Path, shard: Shard) -> _Read:
     while program < programs:
         try:
             tensors, about = unpacked(directory / shard.checkpoint(program))
+            if differs := other(about, shard.identity()):
+                raise ValueError(differs)
             programs = int(about["programs"])
             points |= _points(tensors, about, shard)
             steps = about.get("steps", shard.arm.recipe.steps)  # those of the program's own point

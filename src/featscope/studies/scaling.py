@@ -202,7 +202,7 @@ class ScalingStudy(Study):
         return Curves(
             f"trend-{name}-{arm}",
             f"{first.title or first.id} ({arm})",
-            f"{in_words(found, self.ladder.name)} {laws_of(found)} {INTERVALS} {more}".strip(),
+            " ".join(filter(None, (in_words(found, self.ladder.name), laws_of(found), INTERVALS, more))),
             [Panel(first.title or first.id, self.ladder.name, found.compared, curves, log_x=True)],
             claims=(first.id,),
         )

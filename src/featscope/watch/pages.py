@@ -94,6 +94,7 @@ class Pages:
         self._page, self._built_at = "", 0.0
         self._judging, self._drawing = _Cost(), _Cost()
         self._judged: Judged | None = None
+        self._run, self._since = 0, 0.0  # when config.json was written; when the process began that runs it
 
     def seen(self) -> Seen:
         """What is going on; ``version`` is of the report that is offered now."""
@@ -103,6 +104,7 @@ class Pages:
                 again = now - self._measured > _SECONDS_BETWEEN_MEASURES
                 seen, self._at = look(self.folder, None if again else self._seen), now
                 self._measured = now if again else self._measured
+                self._forget_another_run(seen["since"])
                 if seen["version"] != self._found:
                     self._found, self._changed = seen["version"], now
                 finished = seen["state"] == "finished"
@@ -114,6 +116,18 @@ class Pages:
                     self._offered, self._next = version, now + _SECONDS_BETWEEN_BUILDS
                 self._seen = Seen(**{**seen, "version": self._offered})
             return self._seen
+
+    def _forget_another_run(self, since: float) -> None:
+        """Claims are a run's, and what may be taken of a process's time is that process's."""
+        try:
+            run = (self.folder / "config.json").stat().st_mtime_ns
+        except OSError:
+            run = 0
+        if since not in (0.0, self._since) or run != self._run:
+            self._judging, self._drawing = _Cost(), _Cost()
+        if run != self._run:
+            self._judged = None
+        self._run, self._since = run, since or self._since
 
     @property
     def age(self) -> float | None:

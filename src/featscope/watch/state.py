@@ -43,7 +43,8 @@ class Seen(TypedDict):
     seconds_left: float | None
     can_pause: bool
     memory: list[int]  # bytes that the run has, each page once; that are free; that there are
-    spent: float  # processor seconds
+    since: float  # when its process began; 0 where none runs
+    spent: float  # processor seconds of it
     version: str
 
 
@@ -72,6 +73,7 @@ def look(folder: Path, before: Seen | None = None) -> Seen:
         seconds_left=said["seconds_left"] if said is not None and alive else None,
         can_pause=bool(said and alive and said["can_pause"]),
         memory=memory if alive else [],
+        since=float(said["created"]) if said is not None and alive else 0.0,
         spent=spent,
         version=_version(folder, state),
     )

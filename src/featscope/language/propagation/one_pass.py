@@ -191,7 +191,7 @@ class _OnePass:
         stage = self.stage(attention.layer)
         whole = self.chosen[stage - 1] if stage else self.prompt.ids
         due = 1 if again else whole.shape[-1]
-        if again and read > due and self.latest == attention.layer:
+        if again and read > due and self.latest == attention.layer and self.layers > 1:
             raise ConfigError(
                 f"layer {attention.layer} of {type(self.model).__name__} computes attention more than once in a pass "
                 "(as differential attention does), and a cache cannot be cut between: allowed is a model that computes "

@@ -207,11 +207,13 @@ class FixedFeatures(MixtureClaims):
         return (run.weights_moved / most).isel(step=slice(1, None)).max("step", skipna=False)
 
     @bound("derived, for Lemma A.18", on=LITERAL, at_most=1.001, because="Bound: rounding, float32.", law="exact")
-    def threshold_drift_bound(self, run: xr.Dataset) -> xr.DataArray:
+    def threshold_drift_bound(self, run: xr.Dataset) -> xr.DataArray | None:
         r"""Thresholds move by no more than $\eta t|a^{(2)}|+\eta^2t^2/2$ in t steps.
 
         Measured: the most that one has moved over it, largest over all looks.
         """
+        if "biases_moved" not in run:  # as runs of older versions have not
+            return None
         way = self._late * run.step
         most = way * run.outer_at_two + way**2 / 2
         return (run.biases_moved / most).isel(step=slice(1, None)).max("step", skipna=False)
