@@ -304,7 +304,7 @@ def test_an_arm_that_cannot_take_a_step_is_named_and_nothing_is_judged():
 
 def test_divergence_in_the_one_step_is_said():
     (line, *_) = problems(Sound(data=Noisy(float("inf")), optimizer=SGD(1.0, 0.0)))
-    assert "cannot take a step: DivergedError: the loss of replica 0 is not finite" in line
+    assert "cannot take a step: DivergedError: the loss of replica 0 of the arm pulled is not finite" in line
 
 
 class Wrongly(Sound):

@@ -8,7 +8,7 @@ follows the exemplars from one that does not.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -155,11 +155,12 @@ class Follower:
     Attributes:
         words: label words.
         truth: true label of each input, as it is shown.
+        parameters: what it counts as having.
     """
 
     words: tuple[str, str]
     truth: Mapping[str, int]
-    parameters: ClassVar[int] = 0
+    parameters: int = 0
 
     def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
         """Log of its probabilities of both words; see `Reader`."""
@@ -178,11 +179,12 @@ class Ignorer:
     Attributes:
         beliefs: the label that it takes each input to have, as it is shown.
         sure: probability that it gives to it.
+        parameters: what it counts as having.
     """
 
     beliefs: Mapping[str, int]
     sure: float = 0.9
-    parameters: ClassVar[int] = 0
+    parameters: int = 0
 
     def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
         """Log of `sure` and of what is left of 1; see `Reader`."""
@@ -195,10 +197,11 @@ class Frequency:
 
     Attributes:
         words: label words.
+        parameters: what it counts as having.
     """
 
     words: tuple[str, str]
-    parameters: ClassVar[int] = 0
+    parameters: int = 0
 
     def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
         """Log of how often exemplars say each word; see `Reader`."""

@@ -7,7 +7,7 @@ does not print norm and restriction; read here as the l2 norm over heads and ove
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -116,11 +116,12 @@ class FocusedRow:
     Attributes:
         other: 1 for uniform attention.
         heads: alike.
+        parameters: what it counts as having.
     """
 
     other: float
     heads: int = 4
-    parameters: ClassVar[int] = 0
+    parameters: int = 0
 
     def read(self, text: str, spans: Sequence[Span]) -> AttentionRow:
         """The same weights in each head, a word for a token; see `RowReader`."""
