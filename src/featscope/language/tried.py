@@ -202,6 +202,23 @@ def store_answers(path: Path, tried: Sequence[Tried], examples: Sequence[Example
     atomic_write(path, "".join(f"{line}\n" for line in lines).encode())
 
 
+def of_all(tried: Sequence[Tried]) -> Table:
+    """What every way of reading answers of all prompts, and its seconds beside those of the first way."""
+    table = Table(title=f"{tried[0].prompts}, 95 % intervals")
+    for heading in ("way of reading", "right", "parts", "first token", "of full", "last token", "of full"):
+        table.add_column(heading, justify="right")
+    for way in tried:
+        table.add_row(
+            escape(way.about()),
+            *way.cells(),
+            f"{way.first:.2f} s",
+            f"{way.first / tried[0].first:.2f}",
+            f"{way.last:.2f} s",
+            f"{way.last / tried[0].last:.2f}",
+        )
+    return table
+
+
 def by_task(tried: Sequence[Tried], examples: Sequence[Example], tasks: Sequence[str]) -> Table:
     """What every way of reading answers of each task."""
     table = Table(title="right answers by task, 95 % intervals")

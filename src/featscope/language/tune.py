@@ -11,9 +11,7 @@ from statistics import median
 
 import torch
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import track
-from rich.table import Table
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -38,7 +36,7 @@ from featscope.language.methods import (
 from featscope.language.propagation import KeepHidden
 from featscope.language.selection import Pool
 from featscope.language.selectors import FilterLayer
-from featscope.language.tried import Answered, Tried, advice, by_task, picture, store_answers
+from featscope.language.tried import Answered, Tried, advice, by_task, of_all, picture, store_answers
 from featscope.options import ConfigError, require
 
 _PROBED = 20  # prompts by which layers are found
@@ -381,36 +379,18 @@ def tune_prompt(options: TunePrompt) -> None:
     if options.chat:
         examples = [_as_said(tokenizer, one) for one in examples]
     tried = tune(options, model, tokenizer, examples)
-    interrupted = tried[0].of < len(examples)
-    examples = examples[: tried[0].of]
+    read = examples[: tried[0].of]
     try:
         if options.answers is not None:
-            store_answers(options.answers, tried, examples, redact=options.redact)
+            store_answers(options.answers, tried, read, redact=options.redact)
             print(f"Answers: {options.answers}")
     finally:  # where they cannot be written, too
-        _show(options, tried, examples)
-    if interrupted:
+        console = Console()
+        console.print(of_all(tried))
+        if tasks := [task for task in dict.fromkeys(one.task for one in read) if task]:
+            console.print(by_task(tried, read, tasks))
+        console.print(advice(tried, options.give_up), markup=False)
+        picture(tried).savefig(options.picture, dpi=150)
+        print(f"Picture: {options.picture}")
+    if len(read) < len(examples):
         raise KeyboardInterrupt
-
-
-def _show(options: TunePrompt, tried: Sequence[Tried], examples: Sequence[Example]) -> None:
-    """Print the table and the advice, and write the picture."""
-    table = Table(title=f"{tried[0].prompts}, 95 % intervals")
-    for heading in ("way of reading", "right", "parts", "first token", "of full", "last token", "of full"):
-        table.add_column(heading, justify="right")
-    for way in tried:
-        table.add_row(
-            escape(way.about()),
-            *way.cells(),
-            f"{way.first:.2f} s",
-            f"{way.first / tried[0].first:.2f}",
-            f"{way.last:.2f} s",
-            f"{way.last / tried[0].last:.2f}",
-        )
-    console = Console()
-    console.print(table)
-    if tasks := [task for task in dict.fromkeys(one.task for one in examples) if task]:
-        console.print(by_task(tried, examples, tasks))
-    console.print(advice(tried, options.give_up), markup=False)
-    picture(tried).savefig(options.picture, dpi=150)
-    print(f"Picture: {options.picture}")

@@ -33,12 +33,10 @@ from featscope.studies.fixed_features.arms import (
     TANGENT,
     TANGENT_WITHOUT,
     TWO,
-    WIDTHS,
 )
 from featscope.studies.fixed_features.general import learned
-from featscope.studies.fixed_features.mixtures import MixtureClaims
+from featscope.studies.fixed_features.later_steps import LaterStepsClaims
 from featscope.studies.summaries import in_case, percent, verdict
-from featscope.theory import dictionary_learning as theory
 
 FIXED = 2
 """Machines with fixed features come first, and the feature machine before its first turn after them."""
@@ -47,7 +45,7 @@ _FIXED = "Its features are fixed."
 
 
 @dataclass(frozen=True)
-class FixedFeatures(MixtureClaims):
+class FixedFeatures(LaterStepsClaims):
     """Networks, fixed features and feature machines on parities of hidden patterns (dissertation, Chapter 2).
 
     Options and arms are `FixedFeaturesArms`'.
@@ -168,68 +166,6 @@ class FixedFeatures(MixtureClaims):
         Measured: test accuracy at the end.
         """
         return last(run, run.accuracy)
-
-    # --- Later steps --------------------------------------------------------------------------------------------------
-
-    @bound(
-        "Theorem A.20",
-        on=LITERAL,
-        at_most=0.9,
-        law="share",
-        things=lambda self: self.test,
-        because=f"Bound: {STATED} The linear ceiling is 0.84.",
-        note="With the step size of the theorem and as many steps as the experiments have, not its m^(4/3).",
-    )
-    def literal_sgd_stalls(self, run: xr.Dataset) -> xr.DataArray:
-        """Gradient descent as the theorem has it does not get past a linear rule in the steps of the experiments.
-
-        Measured: test accuracy at the end.
-        """
-        return last(run, run.accuracy)
-
-    @bound("derived, for Lemma A.18", on=LITERAL, at_most=1.001, because="Bound: rounding, float32.", law="exact")
-    def second_layer_drift_bound(self, run: xr.Dataset) -> xr.DataArray:
-        r"""The second layer grows by no more than a step size a step: $|a^{(t)}|\le|a^{(2)}|+\eta(t-2)$.
-
-        Measured: the most that a neuron has grown over $\eta(t-2)$, largest over all looks.
-        """
-        grown = run.outer_grown / (self._late * run.step)
-        return grown.isel(step=slice(1, None)).max("step", skipna=False)
-
-    @bound("derived, for Lemma A.18", on=LITERAL, at_most=1.001, because="Bound: rounding, float32.", law="exact")
-    def first_layer_drift_bound(self, run: xr.Dataset) -> xr.DataArray:
-        r"""The first layer moves by no more than $\|x\|(\eta t|a^{(2)}|+\eta^2t^2/2)$ in t steps.
-
-        Measured: the most that a neuron has moved over it, largest over all looks.
-        """
-        way = self._late * run.step
-        most = run.longest * (way * run.outer_at_two + way**2 / 2)
-        return (run.weights_moved / most).isel(step=slice(1, None)).max("step", skipna=False)
-
-    @bound("derived, for Lemma A.18", on=LITERAL, at_most=1.001, because="Bound: rounding, float32.", law="exact")
-    def threshold_drift_bound(self, run: xr.Dataset) -> xr.DataArray | None:
-        r"""Thresholds move by no more than $\eta t|a^{(2)}|+\eta^2t^2/2$ in t steps.
-
-        Measured: the most that one has moved over it, largest over all looks.
-        """
-        if "biases_moved" not in run:  # as runs of older versions have not
-            return None
-        way = self._late * run.step
-        most = way * run.outer_at_two + way**2 / 2
-        return (run.biases_moved / most).isel(step=slice(1, None)).max("step", skipna=False)
-
-    @property
-    def _late(self) -> float:
-        return theory.late_step_size(self.relevant, self.neurons, 2 * self.steps)
-
-    @ordering("Theorem A.20", on=WIDTHS, less_than=0.0, note="The bound itself says nothing at sizes that can be run.")
-    def wider_is_lower_loss(self, run: xr.Dataset) -> xr.DataArray:
-        """Wider networks have less loss after as many steps.
-
-        Measured: hinge loss on the test set, the widest less the narrowest.
-        """
-        loss = last(run, run.test_hinge)
-        return loss.isel(neurons=-1) - loss.isel(neurons=0)
 
     # --- Machines -----------------------------------------------------------------------------------------------------
 
