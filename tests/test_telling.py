@@ -72,8 +72,15 @@ def test_a_quiet_run_prints_what_was_found_only(tmp_path, monkeypatch, capfd):
     assert (code, out, err) == (0, "Nothing is claimed; the figures show what was measured.\n", "")
 
 
-@pytest.mark.parametrize("how", ["", "--quiet", "--json"])
-@pytest.mark.parametrize("error", [ZeroDivisionError("by zero"), AssertionError("none of them")], ids=repr)
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ("", ZeroDivisionError("by zero")),
+        ("--quiet", AssertionError("none of them")),
+        ("--json", ZeroDivisionError("by zero")),
+    ],
+    ids=repr,
+)
 def test_a_story_that_raises_after_all_is_measured_costs_its_sentence_alone(tmp_path, monkeypatch, capfd, error, how):
     def story(self, runs, claims):
         raise error

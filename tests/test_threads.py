@@ -1,6 +1,9 @@
 """How many threads compute, on how many cores, in what memory."""
 
+import json
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -96,3 +99,22 @@ def test_no_more_memory_is_free_than_control_groups_allow(group, place, most, us
     for unlimited in ("max", f"{2**63 - 4096}"):
         group(f"{place}{most}", unlimited)
         assert free_memory() > 2**21
+
+
+_LATER = """
+import json
+from featscope.threads import compute_with_one_thread
+compute_with_one_thread()
+import scipy.linalg
+import sklearn.cluster
+from threadpoolctl import threadpool_info
+print(json.dumps([pool["num_threads"] for pool in threadpool_info()]))
+"""
+
+
+def test_libraries_that_a_worker_loads_later_have_one_thread_too():
+    named = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "2")
+    found = subprocess.run([sys.executable, "-c", _LATER], env=os.environ | named, capture_output=True, check=True)
+    threads = json.loads(found.stdout)
+    assert len(threads) >= 3
+    assert set(threads) == {1}

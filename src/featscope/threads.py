@@ -38,6 +38,21 @@ def wait_without_spinning() -> None:
     os.environ.setdefault("KMP_BLOCKTIME", "0")
 
 
+def compute_with_one_thread() -> None:
+    """Have this process compute with one thread from now on, in libraries that it loads later, too.
+
+    Those of NumPy, SciPy and scikit-learn take as many threads as there are cores when they are loaded, which many
+    workers do only as they look for the first time.
+    """
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+    torch.set_num_threads(1)
+    threadpool_limits(1)
+
+
 @contextmanager
 def one_thread_where_small(weights: int) -> Iterator[None]:
     """Compute with one thread where networks have few ``weights``: others wake for longer than such products take."""

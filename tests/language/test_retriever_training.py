@@ -21,13 +21,18 @@ from featscope.language.retriever.train import Plan, train
 from featscope.options import ConfigError
 
 
+def written(folder):
+    """Seven essays, in a folder within ``folder``."""
+    essays = folder / "essays"
+    essays.mkdir()
+    for i in range(7):
+        (essays / f"{i}.txt").write_text(TEXTS[0])
+    return essays
+
+
 @pytest.fixture
 def essays(tmp_path):
-    folder = tmp_path / "essays"
-    folder.mkdir()
-    for i in range(7):
-        (folder / f"{i}.txt").write_text(TEXTS[0])
-    return folder
+    return written(tmp_path)
 
 
 def test_it_trains_and_goes_on_from_what_it_wrote(tmp_path, essays, monkeypatch):
@@ -67,6 +72,25 @@ def test_models_are_averaged_weight_by_weight(tmp_path, essays, monkeypatch):
     assert json.loads((on / "training.json").read_text())["recipe"]["weights"] == about
 
 
+@pytest.fixture(scope="module")
+def models_of_kinds(tmp_path_factory):
+    """Folders of models that cannot be averaged with the first."""
+    folder = tmp_path_factory.mktemp("models")
+    texts = written(folder)
+    others = {"one": {}, "same": {}, "wide": {"width": 64}, "words": {"vocabulary": 512}, "deep": {"layers": 2}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "accuracy", lambda *given: 0.5)
+        for name, other in others.items():
+            trained(folder / name, texts, 0, **other)
+    (folder / "empty").mkdir()
+    (folder / "empty" / "training.json").write_text("{}")
+    shutil.copytree(folder / "one", folder / "broken")
+    weights = load_file(folder / "one" / "model.safetensors")
+    weights["model.norm.weight"][0] = np.nan
+    save_file(weights, folder / "broken" / "model.safetensors", {"format": "pt"})
+    return folder
+
+
 @pytest.mark.parametrize(
     ("models", "out", "message"),
     [
@@ -83,20 +107,10 @@ def test_models_are_averaged_weight_by_weight(tmp_path, essays, monkeypatch):
         (("one", "broken"), "mean", "models of finite weights"),
     ],
 )
-def test_what_cannot_be_averaged_is_not(tmp_path, essays, monkeypatch, models, out, message):
-    monkeypatch.setattr(module, "accuracy", lambda *given: 0.5)
-    others = {"one": {}, "same": {}, "wide": {"width": 64}, "words": {"vocabulary": 512}, "deep": {"layers": 2}}
-    for name, other in others.items():
-        if name in models:
-            trained(tmp_path / name, essays, 0, **other)
-    if "empty" in models:
-        (tmp_path / "empty").mkdir()
-        (tmp_path / "empty" / "training.json").write_text("{}")
-    if "broken" in models:
-        shutil.copytree(tmp_path / "one", tmp_path / "broken")
-        weights = load_file(tmp_path / "one" / "model.safetensors")
-        weights["model.norm.weight"][0] = np.nan
-        save_file(weights, tmp_path / "broken" / "model.safetensors", {"format": "pt"})
+def test_what_cannot_be_averaged_is_not(tmp_path, essays, models_of_kinds, models, out, message):
+    for name in models:
+        if (models_of_kinds / name).exists():
+            shutil.copytree(models_of_kinds / name, tmp_path / name)
     with pytest.raises(ConfigError, match=message):
         average(Average(tuple(tmp_path / name for name in models), tmp_path / out))
     assert not (tmp_path / "mean").exists()

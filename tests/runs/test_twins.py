@@ -95,17 +95,16 @@ def pair_up(monkeypatch) -> None:
     )
 
 
-@pytest.mark.parametrize("together", [1, 2, 4])
 @pytest.mark.parametrize(
-    "study",
+    ("study", "together"),
     [
-        Sweep(Pull(), (NOISE,)),
-        Sweep(Pull(), (NOISE, Axis("width", (1.0, 2.0)))),  # of two programs
-        JudgedSweep(Claimed(), (NOISE,)),
-        Sweep(Single(), (NOISE,)),
+        *((Sweep(Pull(), (NOISE,)), together) for together in (1, 2, 4)),
+        (Sweep(Pull(), (NOISE, Axis("width", (1.0, 2.0)))), 2),  # of two programs
+        (JudgedSweep(Claimed(), (NOISE,)), 2),
+        (Sweep(Single(), (NOISE,)), 1),
     ],
 )
-def test_replicas_that_are_equal_at_every_point_are_refused(monkeypatch, tmp_path, together, study):
+def test_replicas_that_are_equal_at_every_point_are_refused(monkeypatch, tmp_path, study, together):
     monkeypatch.setattr("featscope.runs.execute._shard_size", lambda *given: together)
     run(study, Settings(replicas=4), tmp_path / "sound")
     pair_up(monkeypatch)

@@ -21,14 +21,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
-from threadpoolctl import threadpool_limits
 
 from featscope.allocator import keep_freed_memory
 from featscope.runs.folder import RunFolder
 from featscope.runs.program import StoppedError
 from featscope.runs.progress import Monitor, Show, parts
 from featscope.runs.shard import Shard, ShardResult
-from featscope.threads import cores
+from featscope.threads import compute_with_one_thread, cores
 
 _SECONDS_BETWEEN_REPORTS = 0.2
 _PR_SET_PDEATHSIG = 1
@@ -206,8 +205,7 @@ def _begin(parent: int, work: _Work) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it was gone before the call
         os._exit(1)
-    torch.set_num_threads(1)
-    threadpool_limits(1)
+    compute_with_one_thread()
     keep_freed_memory()
 
 

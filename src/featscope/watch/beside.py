@@ -12,9 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import torch
-from threadpoolctl import threadpool_limits
-
+from featscope.threads import compute_with_one_thread
 from featscope.watch.pages import import_all
 from featscope.watch.server import close, watch
 
@@ -49,8 +47,7 @@ def _serve(folder: Path, of_parent: Connection, parent: Connection) -> None:
         signal.signal(number, signal.SIG_IGN)  # the run heeds them, and ends this
     with suppress(OSError, AttributeError):
         os.nice(_NICE)
-    torch.set_num_threads(1)
-    threadpool_limits(1)
+    compute_with_one_thread()
     server = watch(folder)
     parent.send(server.address.url)
     serving = threading.Thread(target=server.serve_forever, daemon=True)
