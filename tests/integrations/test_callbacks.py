@@ -2,6 +2,7 @@
 
 import sys
 from collections import OrderedDict
+from copy import deepcopy
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType, SimpleNamespace
 
@@ -18,6 +19,7 @@ from featscope.runs.folder import RunFolder
 from featscope.runs.plain import from_plain
 from featscope.runs.stored import read_plan, read_trajectory
 from featscope.training import MagnitudePruning, Pruner
+from featscope.training.batch_norm import estimate_statistics
 
 PRUNING = MagnitudePruning(0.5, "entry", "straight-through")
 STEPS = sys.modules["torch.optim.optimizer"]
@@ -74,6 +76,70 @@ def test_hiding_at_the_moments_of_a_callback_trains_what_the_pruner_trains():
     assert np.isfinite(watch.monitor.latest["loss"])
     for name in alone.keys() - {"loss"}:
         assert watch.monitor.latest[name] == pytest.approx(alone[name], nan_ok=True), name
+
+
+def the_whole_network_s(net: nn.Module, given: list[tuple[torch.Tensor, torch.Tensor]]) -> nn.Module:
+    """A copy of it whose statistics of BatchNorm are taken of these batches."""
+    other = deepcopy(net)
+    with torch.random.fork_rng([]):
+        estimate_statistics(other, given)
+    return other
+
+
+class Drawing(nn.Module):
+    """Draws in every pass, and counts them in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("passes", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.passes += 1
+        return x + 0 * torch.randn(())
+
+
+def test_statistics_are_of_the_whole_network_whenever_it_is_looked_at_and_training_goes_on_as_without():
+    def trained(refreshed: bool) -> tuple[nn.Sequential, list[torch.Tensor]]:
+        net, drawn = nn.Sequential(Drawing(), network()), []
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        watch = Watch(net, batches(), lambda found, step: None, PRUNING, every=1 if refreshed else 100)
+        for place, (x, y) in enumerate(batches() * 3):
+            watch.before_loss((x, y))
+            watch.refresh()  # of a loss that is not yet differentiated: nothing
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(net(x), y).backward()
+            watch.before_update()
+            optimizer.step()
+            drawn.append(torch.rand(()))
+            watch.after_step(None)
+            if refreshed:
+                same(net[1], the_whole_network_s(net, (batches() * 3)[max(0, place - 7) : place + 1])[1])
+            else:
+                assert float(net[1][1].running_mean.norm()) == 0  # of the start
+        watch.finish(batches())
+        watch.refresh()  # nothing, once it is over
+        same(net[1], the_whole_network_s(net, batches())[1])
+        return net, drawn
+
+    torch.manual_seed(5)
+    net, drawn = trained(True)
+    torch.manual_seed(5)
+    other, drawn_without = trained(False)
+    same(net, other)
+    assert drawn == drawn_without
+
+
+def test_statistics_of_several_processes_together_stay_until_training_ends(monkeypatch):
+    net = nn.SyncBatchNorm.convert_sync_batchnorm(network())
+    several = {"is_initialized": lambda: True, "get_world_size": lambda: 2, "get_rank": lambda: 0}
+    for name, said in several.items():
+        monkeypatch.setattr(torch.distributed, name, said)
+    with pytest.warns(UserWarning, match="SyncBatchNorm takes statistics of all processes together"):
+        watch = Watch(net, batches(), lambda found, step: None, PRUNING)
+    watch.before_loss(batches()[0])
+    watch.before_update()
+    watch.refresh()
+    assert float(net[1].running_mean.norm()) == 0
 
 
 def test_the_run_folder_tells_how_it_was_pruned(tmp_path, capsys):
@@ -294,8 +360,8 @@ class Manual:
             self.told(optimizer)
             optimizer.step()
 
-    def begin(self, index: int) -> None:
-        self.watch.on_train_batch_start(self.trainer, self.net, None, index)
+    def begin(self, index: int, batch: object = None) -> None:
+        self.watch.on_train_batch_start(self.trainer, self.net, batch, index)
 
     def end(self, index: int) -> None:
         self.watch.on_train_batch_end(self.trainer, self.net, None, None, index)
@@ -314,6 +380,25 @@ def test_in_lightning_several_optimizers_may_step_after_the_losses_of_a_batch(li
         training.end(index)
     training.watch.on_train_end(training.trainer, training.net)
     same(training.net, by_hand())
+
+
+@pytest.mark.parametrize("moment", ["validation", "checkpoint"])
+def test_in_lightning_what_is_validated_or_saved_has_statistics_of_the_whole_network(lightning_callback, moment):
+    training = Manual(lightning_callback, lambda net: torch.optim.SGD(net.parameters(), 0.1))
+    for index, batch in enumerate(batches()[:3]):
+        training.begin(index, batch)
+        training.differentiate(*batch)
+        training.step()
+        training.end(index)
+    checkpoint = {"state_dict": training.net.state_dict()}  # which Lightning takes before it asks
+    right = the_whole_network_s(training.net, batches()[:3]).state_dict()
+    assert not torch.allclose(checkpoint["state_dict"]["1.running_mean"], right["1.running_mean"])
+    if moment == "validation":
+        training.watch.on_validation_epoch_start(training.trainer, training.net)
+    else:
+        training.watch.on_save_checkpoint(training.trainer, training.net, checkpoint)
+    for name, value in checkpoint["state_dict"].items():
+        torch.testing.assert_close(value, right[name])
 
 
 def test_in_lightning_it_comes_after_what_changes_the_model_at_the_end_and_before_what_saves_it(lightning_callback):
@@ -453,14 +538,14 @@ def test_the_trainer_s_callback_logs_through_the_trainer_and_measures_below_the_
     logged, model = [], Held()
     held_out = [{"x": x, "labels": y} for x, y in batches()]
     trainer = SimpleNamespace(log=logged.append, eval_dataset=held_out, get_eval_dataloader=lambda: held_out)
-    trainer.training_step = lambda: bool((model.head.weight == 0).any())
+    trainer.training_step = lambda model, inputs: bool((model.head.weight == 0).any())
     watch = FeatScopeCallback(trainer, every=1, out=tmp_path / "run", pruning=PRUNING)
     trainer.callback_handler = SimpleNamespace(callbacks=[watch])
     watch.on_train_begin(None, SimpleNamespace(global_step=0), None, model=model)
     watch.on_step_begin(None, None, None)
-    assert trainer.training_step()
+    assert trainer.training_step(model, held_out[0])
     assert not (model.head.weight == 0).any()
-    watch.on_step_end(None, None, None)
+    watch.on_step_end(None, None, SimpleNamespace(should_evaluate=False, should_save=False))
     watch.on_log(None, None, None, logs={"loss": 0.25})
     watch.on_train_end(None, None, None, train_dataloader=held_out)
     assert [one.get("featscope/loss") for one in logged] == [None, 0.25]
@@ -497,6 +582,39 @@ def test_the_trainer_logs_its_loss_at_steps_with_a_look_which_has_that_loss():
     assert [(step, logs["loss"]) for step, logs in logged if "loss" in logs] == [(2, 0.25), (4, 0.5)]
     looks = [(step, logs.get("featscope/loss")) for step, logs in logged if "featscope/effective_rank" in logs]
     assert looks == [(0, None), (1, None), (2, 0.25), (3, None), (4, 0.5)]
+
+
+@pytest.mark.parametrize("asked", ["should_evaluate", "should_save"])
+@pytest.mark.parametrize("moment", ["on_step_end", "on_epoch_end"])
+def test_what_the_trainer_evaluates_or_saves_has_statistics_of_the_whole_network(moment, asked):
+    pytest.importorskip("transformers")
+    from featscope.integrations.trainer import FeatScopeCallback
+
+    class Wrapped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = network()
+
+        def forward(self, x: torch.Tensor) -> SimpleNamespace:
+            return SimpleNamespace(logits=self.net(x))
+
+    model, given = Wrapped(), [{"x": x, "labels": y} for x, y in batches()]
+
+    def step(model: nn.Module, inputs: dict[str, torch.Tensor]) -> None:
+        nn.functional.cross_entropy(model(inputs["x"]).logits, inputs["labels"]).backward()
+
+    trainer = SimpleNamespace(log=lambda found: None, training_step=step)
+    watch = FeatScopeCallback(trainer, given, pruning=PRUNING, every=100)
+    trainer.callback_handler = SimpleNamespace(callbacks=[watch])
+    watch.on_train_begin(None, SimpleNamespace(global_step=0), None, model=model)
+    nothing = {"should_evaluate": False, "should_save": False}
+    for inputs in given:
+        watch.on_step_begin(None, None, None)
+        trainer.training_step(model, inputs=inputs)
+        getattr(watch, moment)(None, None, SimpleNamespace(**nothing))
+    assert float(model.net[1].running_mean.norm()) == 0
+    getattr(watch, moment)(None, None, SimpleNamespace(**nothing | {asked: True}))
+    same(model.net, the_whole_network_s(model.net, batches()))
 
 
 def test_a_step_of_the_trainer_that_breaks_off_leaves_no_weight_hidden():

@@ -48,8 +48,8 @@ class FeatScopeCallback(Callback):
     Args:
         held_out: a loader or batches, see `Monitor`; the trainer's first validation loader if None.
         of: name of the part that is watched and pruned; "" for the module itself.
-        pruning: by the gradient "straight-through". When training ends, statistics of BatchNorm are taken anew from the
-            trainer's first training loader.
+        pruning: by the gradient "straight-through". Statistics of BatchNorm are taken anew from the last batches before
+            a look, validation and a checkpoint, and from the trainer's first training loader when training ends.
         options: others of `Monitor`.
     """
 
@@ -120,19 +120,29 @@ class FeatScopeCallback(Callback):
                 self._hooks.callback(weight.register_post_accumulate_grad_hook(after_gradient).remove)
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Keep how many steps there were. (A ``state_dict`` would forbid two such callbacks in a trainer.)"""
+        """Keep how many steps there were. (A ``state_dict`` would forbid two such callbacks in a trainer.)
+
+        The model's own state, which is in the checkpoint by now, has the statistics that are taken here: it has the
+        module's tensors themselves.
+        """
         if self.watch is not None:
+            self.watch.refresh()
             checkpoint.setdefault(_STEPS, {})[self._of] = self.watch.monitor.steps
 
     def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Go on from there."""
         self._steps = checkpoint.get(_STEPS, {}).get(self._of)
 
+    def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """Take statistics of BatchNorm anew where weights are pruned."""
+        if self.watch is not None:
+            self.watch.refresh()
+
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Hide what is pruned."""
         self._shown = False
         if self.watch is not None:
-            self.watch.before_loss()
+            self.watch.before_loss(batch)
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
         """Show all weights to the optimizer, and note that it steps."""

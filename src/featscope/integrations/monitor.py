@@ -81,6 +81,8 @@ class Monitor:
             maps [sample, channel, place], for maps of images that may have channels first or last, for states of layers
             with batch_first=False, and where tokens are not those of an attention mask that leaves some out.
         run: ``run(model, batch)``, where ``model(x)`` or ``model(**batch)`` does not do.
+        prepare: called before each look, as a part of it, with no arguments: such as what takes statistics of BatchNorm
+            anew where weights are pruned.
         about: what to say of this training, such as ``{"lr": 0.1}``; `featscope compare` tells what differs. Callbacks
             add their pruning.
         overwrite: replace the run in ``out``, once the first look has been taken.
@@ -107,6 +109,7 @@ class Monitor:
         every: int | None = None,
         reduce: Reduce | None = None,
         run: Run | None = None,
+        prepare: Callable[[], object] | None = None,
         about: Mapping[str, object] | None = None,
         overwrite: bool = False,
         done: int = 0,
@@ -134,6 +137,7 @@ class Monitor:
             return
         model, (at, named) = unwrapped(model, at, layer or "")
         self._model, self._at, self._log, self._reduce, self._neighbours = model, at, log, reduce, neighbours
+        self._prepare = prepare
         model.get_submodule(at)
         model.get_submodule(named)
         with undisturbed(model, held_out):
@@ -229,6 +233,8 @@ class Monitor:
     def _look(self) -> None:
         _wait_for_training(self._model)
         began = perf_counter()
+        if self._prepare is not None:
+            self._prepare()
         with undisturbed(self._model):  # a logger or a file may draw, too
             found = self._measured()
             self._record.append(self.steps, found)

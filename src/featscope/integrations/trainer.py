@@ -29,8 +29,9 @@ class FeatScopeCallback(TrainerCallback):
         trainer: the trainer that it is added to.
         held_out: a loader or batches, see `Monitor`; the trainer's evaluation set if None.
         at: see `Monitor`; the model without its head if None, where it has one.
-        pruning: by the gradient "straight-through". When training ends, statistics of BatchNorm are taken anew from the
-            training set.
+        pruning: by the gradient "straight-through". Statistics of BatchNorm are taken anew from the last batches before
+            a look, an evaluation that the trainer's arguments ask for and a checkpoint, and from the training set when
+            training ends.
         options: others of `Monitor`.
     """
 
@@ -62,7 +63,7 @@ class FeatScopeCallback(TrainerCallback):
             if self.watch is None or self not in self._trainer.callback_handler.callbacks:
                 return step(*given, **named)
             try:
-                self.watch.before_loss()
+                self.watch.before_loss(named["inputs"] if "inputs" in named else given[1])
                 return step(*given, **named)
             finally:
                 self.watch.before_update()
@@ -98,6 +99,11 @@ class FeatScopeCallback(TrainerCallback):
         ``CallbackHandler.on_log`` takes any log for the one that is due.
         """
         self._stepped = True
+        self._refresh_if_due(control)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **named: Any) -> None:
+        """Take statistics of BatchNorm anew where weights are pruned and the model is to be measured or saved now."""
+        self._refresh_if_due(control)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **named: Any) -> None:
         """Keep the loss that the trainer tells; it tells of one at its own intervals."""
@@ -108,6 +114,10 @@ class FeatScopeCallback(TrainerCallback):
         if self.watch is not None:
             self._finish_step(self.watch)
             self.watch.finish(named["train_dataloader"])
+
+    def _refresh_if_due(self, control: Any) -> None:
+        if self.watch is not None and self._pruning is not None and (control.should_evaluate or control.should_save):
+            self.watch.refresh()
 
     def _finish_step(self, watch: Watch) -> None:
         """Choose anew what is pruned, and look if it is time."""

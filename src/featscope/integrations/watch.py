@@ -1,19 +1,23 @@
 """What callbacks of all frameworks do at the moments that these have."""
 
 import warnings
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from featscope.integrations.batches import run_model
 from featscope.integrations.monitor import Log, Monitor
+from featscope.integrations.undisturbed import undisturbed
 from featscope.training import MagnitudePruning, Pruner
 from featscope.training.batch_norm import batch_statistics
 
-_BATCH_NORM = (
-    "pruning leaves statistics of BatchNorm as they are when it begins, until the training ends and they are taken "
-    "anew: before that, what is validated and what the monitor sees is of the old ones"
+_RECENT = 8  # batches: of 128 images each, means are known to three hundredths of a deviation
+_OF_SEVERAL = (
+    "SyncBatchNorm takes statistics of all processes together, and not all of them look or save: pruning leaves these "
+    "as they are when it begins, until the training ends and they are taken anew. Before that, what is validated, "
+    "saved and seen by the monitor is of the old ones"
 )
 
 
@@ -42,37 +46,58 @@ class Watch:
         if pruning is not None:
             options["about"] = {**(options.get("about") or {}), "pruning": pruning}
         self.pruner: Pruner | None = pruning.on(model) if pruning is not None else None
+        self._hidden = False
+        self._recent = deque[Any](maxlen=0)  # what training saw last, where statistics have to be taken of it
         if self.pruner is not None:
             with self.pruner.hidden():  # says now what cannot be done
                 pass
-            if next(batch_statistics(model), None) is not None:
-                warnings.warn(_BATCH_NORM, stacklevel=3)
-        self.monitor = Monitor(model, held_out, log=log, done=done, **options)
+            if _synchronised(model):
+                warnings.warn(_OF_SEVERAL, stacklevel=3)
+            elif next(batch_statistics(model), None) is not None:
+                self._recent = deque(maxlen=_RECENT)
+        self.monitor = Monitor(model, held_out, log=log, done=done, prepare=self.refresh, **options)
         if self.pruner is not None and done:
             self.pruner.resume(done)
 
-    def before_loss(self) -> None:
-        """Hide what is pruned."""
+    def before_loss(self, batch: Any = None) -> None:
+        """Hide what is pruned; ``batch`` is what the loss is of."""
         if self.pruner is not None:
             self.pruner.hide()
+            self._hidden = True
+            if self.pruner.began and batch is not None:
+                self._recent.append(batch)
 
     def before_update(self) -> None:
         """Show all weights to the optimizer."""
         if self.pruner is not None:
             self.pruner.show()
+            self._hidden = False
 
     def after_step(self, loss: Tensor | float | None) -> None:
         """Choose anew what is pruned, and look if it is time."""
+        self.before_update()
         if self.pruner is not None:
-            self.pruner.show()
             self.pruner.update()
         self.monitor.step(loss)
 
     def after_part(self, loss: Tensor | float | None) -> None:
         """After a batch whose gradient waits for those of others: show all weights, and keep its loss."""
-        if self.pruner is not None:
-            self.pruner.show()
+        self.before_update()
         self.monitor.part(loss)
+
+    def refresh(self) -> None:
+        """Take statistics of BatchNorm anew from the last batches, before the whole network is measured or saved.
+
+        All else is as it was: other buffers, and random numbers.
+        """
+        if self.pruner is None or self._hidden or not self._recent:
+            return
+        module = self.pruner.module
+        with undisturbed(module):
+            self.pruner.refresh(self._recent, call=self.run)
+            found = {name: one.clone() for name, one in batch_statistics(module)}
+        for name, one in batch_statistics(module):
+            one.copy_(found[name])
 
     def finish(self, training: Iterable[Any] | None) -> None:
         """Take statistics of BatchNorm anew from ``training`` where weights were pruned, and look for the last time.
@@ -81,8 +106,15 @@ class Watch:
         where statistics are others now.
         """
         anew = False
-        if self.pruner is not None:
-            self.pruner.show()
-            if training is not None:
-                anew = self.pruner.refresh(training, call=self.run)
+        self.before_update()
+        self._recent.clear()
+        if self.pruner is not None and training is not None:
+            anew = self.pruner.refresh(training, call=self.run)
         self.monitor.close(anew)
+
+
+def _synchronised(model: nn.Module) -> bool:
+    """Whether statistics are taken of several processes together."""
+    if not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1):
+        return False
+    return any(isinstance(part, nn.SyncBatchNorm) for part in model.modules())
