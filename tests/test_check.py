@@ -398,6 +398,21 @@ def test_replicas_that_are_not_alone_are_named():
     assert line.startswith("the arms 'pulled' and 'other': replica 1 has another")
 
 
+@dataclass(frozen=True)
+class Fixed(Noisy):
+    """All replicas have the target of the first, which nothing shows that is measured."""
+
+    def build(self, draws):
+        source = super().build(draws)
+        source.register_buffer("hidden", draws.normal(2)[:1].expand(draws.replicas, 2).clone())
+        return source
+
+
+def test_a_state_that_replicas_share_is_named_where_no_measurement_shows_it():
+    (line,) = problems(Sound(data=Fixed(0.5)))
+    assert line.startswith("the arms 'pulled' and 'other': replica 1 has another 'source.hidden' alone than beside")
+
+
 class Stranger(Sound):
     """Draws what is no figure, has an arm of no role, and watches what is measured anyway."""
 

@@ -112,16 +112,16 @@ def _step(study: Study, arms: Sequence[Arm]) -> tuple[dict[str, xr.Dataset], lis
     mixed: dict[str, list[str]] = {}
     changed: dict[str, list[str]] = {}
     for arm in (arm for arm in arms if not _unknown_options(arm)):
-        before, changes = _global_chance(), dict[str, str]()
+        before, seen = _global_chance(), _Seen({}, {})
         try:
-            runs[arm.name] = measure(study, _noting_changes(study, arm, changes), _REPLICAS, at_most=1)
+            runs[arm.name] = measure(study, _noting(study, arm, seen), _REPLICAS, at_most=1)
             if _global_chance() != before and not _repeats(study, arm, runs[arm.name]):
                 by_chance.append(arm.name)
-            elif arm.recipe.replica_axis and (series := _not_alone(study, arm, runs[arm.name])):
-                mixed.setdefault(series, []).append(arm.name)
+            elif arm.recipe.replica_axis and (name := _not_alone(study, arm, seen.start, runs[arm.name])):
+                mixed.setdefault(name, []).append(arm.name)
         except Exception as error:
             failed.setdefault(said(error), []).append(arm.name)
-        for assay, name in changes.items():
+        for assay, name in seen.changes.items():
             changed.setdefault(f"{assay} changes {name!r}", []).append(arm.name)
     problems = [f"{_arms(names)} cannot take a step: {trouble}" for trouble, names in failed.items()]
     if by_chance:
@@ -134,25 +134,39 @@ def _step(study: Study, arms: Sequence[Arm]) -> tuple[dict[str, xr.Dataset], lis
             f"{_arms(names)}: {change} of the experiment, so that looking changes what is looked at. Measure a copy, "
             "`.clone()`, without operations in place"
         )
-    for series, names in mixed.items():
+    for name, names in mixed.items():
         problems.append(
-            f"{_arms(names)}: replica 1 has another {series!r} alone than beside replica 0. Replicas must not meet: no "
+            f"{_arms(names)}: replica 1 has another {name!r} alone than beside replica 0. Replicas must not meet: no "
             "sum, mean, roll or index over the first axis, and nothing drawn for one of them used for all"
         )
     return runs, problems
 
 
-def _noting_changes(study: Study, arm: Arm, changes: dict[str, str]) -> Arm:
-    """``arm``, whose assays put into ``changes``, by their name, something of the experiment that each changes."""
+@dataclass
+class _Seen:
+    """What is seen of an arm as it is measured.
+
+    Attributes:
+        changes: what of the experiment an assay changed, by the assay's name.
+        start: the experiment's state before the first step.
+    """
+
+    changes: dict[str, str]
+    start: dict[str, Any]
+
+
+def _noting(study: Study, arm: Arm, seen: _Seen) -> Arm:
+    """``arm``, whose assays put what is to be known of it into ``seen``."""
 
     def noting(assay: Assay) -> Assay:
         def look(experiment: Experiment) -> Any:
             before = _state(experiment)
+            seen.start = seen.start or before
             found = assay(experiment)
             after = _state(experiment)
             for name in sorted(before.keys() | after.keys()):
                 if name not in before or name not in after or not _same(before[name], after[name]):
-                    changes.setdefault(getattr(assay, "__name__", "an assay"), name)
+                    seen.changes.setdefault(getattr(assay, "__name__", "an assay"), name)
             return found
 
         return look
@@ -190,22 +204,34 @@ def _repeats(study: Study, arm: Arm, run: xr.Dataset) -> bool:
     return all(run[name].equals(again[name]) for name in _not_times(run))
 
 
-def _not_alone(study: Study, arm: Arm, run: xr.Dataset) -> str:
-    """A series of replica 1 that is not the same where the replica is run alone; nothing if all are."""
-    alone = measure(study, arm, range(1, 2), at_most=1)
-    for name in _not_times(run):
-        beside, by_itself = run[name].isel(replica=1).values, alone[name].isel(replica=0).values
-        if beside.dtype.kind in "biu":
-            same = np.array_equal(beside, by_itself)
-        elif beside.dtype.kind == "f":
-            largest = np.abs(beside[np.isfinite(beside)]).max(initial=0)
-            room = max(_NOISE * largest, _LEAST.get(beside.dtype.itemsize, 1e-9))
-            same = np.allclose(beside, by_itself, rtol=_BITS, atol=room, equal_nan=True)
-        else:
-            continue
-        if not same:
-            return str(name)
+def _not_alone(study: Study, arm: Arm, start: Mapping[str, Any], run: xr.Dataset) -> str:
+    """What is not the same of replica 1 where it is run alone: of its state before the first step, or a series."""
+    seen = _Seen({}, {})
+    alone = measure(study, _noting(study, arm, seen), range(1, 2), at_most=1)
+    for name, beside in start.items():
+        by_itself = seen.start.get(name)
+        if (
+            isinstance(beside, torch.Tensor)
+            and isinstance(by_itself, torch.Tensor)
+            and (_REPLICAS, *by_itself.shape[1:]) == beside.shape != by_itself.shape
+            and not _close(beside[1].numpy(), by_itself[0].numpy())
+        ):
+            return name
+    for series in _not_times(run):
+        if not _close(run[series].isel(replica=1).values, alone[series].isel(replica=0).values):
+            return str(series)
     return ""
+
+
+def _close(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two are alike but for the order of sums; words always are."""
+    if one.dtype.kind in "biu":
+        return np.array_equal(one, other)
+    if one.dtype.kind != "f":
+        return True
+    largest = np.abs(one[np.isfinite(one)]).max(initial=0)
+    room = max(_NOISE * largest, _LEAST.get(one.dtype.itemsize, 1e-9))
+    return np.allclose(one, other, rtol=_BITS, atol=room, equal_nan=True)
 
 
 def _not_times(run: xr.Dataset) -> list[Hashable]:
