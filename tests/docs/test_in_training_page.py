@@ -62,6 +62,18 @@ def test_the_head_begins_as_the_identity():
     assert bool(names["head"].scaled.grad.any())
 
 
+def test_a_target_follows_slowly():
+    once, *each = NAMED["average"].partition("\n\n")[2].splitlines()
+    names = parts(4) | {"other": torch.randn(8, 12)}
+    run(f"{NAMED['average'].splitlines()[0]}\n{once}", names)
+    before = names["model"][0].weight.detach().clone()
+    with torch.no_grad():
+        names["model"][0].weight.add_(1.0)
+    run("\n".join(each), names)
+    torch.testing.assert_close(names["slow"].average[0].weight, before + 0.01)
+    assert not names["target"].requires_grad
+
+
 def test_what_pruning_did_is_said_of_the_form_that_did_it():
     said = " ".join(re.search(r"^\*\*When it helps.*?\n\n", PAGE, re.M | re.S)[0].split())
     assert 'gradient="straight-through"' in NAMED["pruning"]

@@ -52,7 +52,8 @@ def beside(method: str) -> list[str]:
     "method", ["gemfilter", "snapkv", "h2o", "full", "fastkv", "promptdistill", "adakv", "speculative"]
 )
 def test_every_method_answers_and_shows_what_it_kept(method, model_folder, prompt_file, capsys):
-    options = ["--model", model_folder, "--prompt", prompt_file, "--method", method, "--keep", "40", *beside(method)]
+    options = ["--model", model_folder, "--prompt", prompt_file, "--method", method, *beside(method)]
+    options += [] if method == "full" else ["--keep", "40"]
     assert generate(*options, "--max-new-tokens", "4", "--show-kept") == 0
     answer, shown = capsys.readouterr().out.split("\n", 1)
     assert len(answer.split()) == 4
@@ -103,6 +104,14 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
     assert capsys.readouterr().out.split() == tokenizer.decode(out[0, 201:]).split()
 
 
+def test_full_attention_refuses_prompts_beyond_the_context(model_folder, tmp_path, capsys):
+    (tmp_path / "long.txt").write_text("w3 " * 300)
+    words = ["--model", model_folder, "--prompt", str(tmp_path / "long.txt"), "--method", "full"]
+    assert generate(*words) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "has 301 tokens and 64 are to come: allowed is at most 256, the context of the model" in said
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -113,6 +122,8 @@ def test_the_answer_is_that_of_the_method(model_folder, prompt_file, capsys):
         (["--layer", "2", "--prompt", "nothing.txt"], "--prompt = 'nothing.txt' is out of range"),
         (["--method", "snapkv", "--layer", "2"], "--layer = 2 is out of range: allowed is no value with"),
         (["--method", "full", "--kernel", "7"], "--kernel = 7 is out of range: allowed is no value with"),
+        (["--method", "full", "--keep", "64"], "--keep = 64 is out of range: allowed is no value with --method full."),
+        (["--method", "full", "--window", "3"], "--window = 3 is out of range: allowed is no value with --method full"),
         (["--method", "h2o", "--pool", "max"], "--pool = 'max' is out of range: allowed is no value with"),
         (["--kernel", "4"], "--kernel = 4 is out of range: allowed is an odd number >= 1"),
         (["--method", "h2o", "--window", "0"], "--window = 0 is out of range: allowed is 1 to 1023, less than keep"),

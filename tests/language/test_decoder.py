@@ -5,7 +5,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 from small_models import long_phi3, padded, prompt, tiny, word_tokenizer
-from transformers import FalconH1Config, FalconH1ForCausalLM
+from transformers import (
+    BloomConfig,
+    BloomForCausalLM,
+    FalconConfig,
+    FalconForCausalLM,
+    FalconH1Config,
+    FalconH1ForCausalLM,
+)
 
 from featscope.language import Draft, FastKV, FullCache, GemFilter, SnapKV, SpeculativePrefill, choose_layer, decoder
 from featscope.language.decoder import cache_argument, cache_of, require_gaps
@@ -54,6 +61,25 @@ def test_angles_that_depend_on_what_was_read_before_are_refused():
         first = method.generate(prompt(50), max_new_tokens=20, do_sample=False)  # full attention: into longer angles
         assert torch.equal(method.generate(prompt(50), max_new_tokens=20, do_sample=False), first)
     assert FullCache(model).generate(prompt(80), max_new_tokens=2).shape == (1, 82), "the model's own"
+
+
+def test_prompts_beyond_the_context_are_refused_by_all_methods():
+    for method in methods_of(tiny()):
+        with pytest.raises(ConfigError, match=r"prompt has 257 tokens.*: allowed is at most 256, the context"):
+            method.generate(prompt(257), max_new_tokens=2)
+    with pytest.raises(ConfigError, match=r"has 250 tokens and 20 are to come: allowed is at most 256"):
+        FullCache(tiny()).generate(prompt(250), max_new_tokens=20)
+    padding = torch.nn.functional.pad(prompt(60), (240, 0))
+    assert FullCache(tiny()).generate(padding, max_new_tokens=2).shape == (1, 302), "which takes no place"
+
+
+def test_full_attention_reads_all_where_positions_are_not_limited():
+    sizes = {"vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    ends = {"bos_token_id": 1, "eos_token_id": None, "pad_token_id": 0}
+    falcon = FalconForCausalLM(FalconConfig(**sizes, **ends, alibi=True, max_position_embeddings=64)).eval()
+    bloom = BloomForCausalLM(BloomConfig(vocab_size=100, hidden_size=32, n_layer=2, n_head=4, **ends)).eval()
+    for model in (falcon, bloom):
+        assert FullCache(model).generate(prompt(80), max_new_tokens=2).shape == (1, 82)
 
 
 def test_flash_attention_that_takes_gaps_for_ends_of_texts_is_refused(monkeypatch):

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -369,6 +370,33 @@ def test_a_pass_up_to_a_layer_finds_what_the_whole_pass_has_there():
 def test_a_layer_without_attention_is_named():
     with pytest.raises(ConfigError, match="layer = 4 of LlamaForCausalLM has no attention"):
         attention_at(tiny(), Prompt(prompt(), torch.ones_like(prompt(), dtype=torch.bool)), 4)
+
+
+@pytest.mark.parametrize("make", [partial(FilterLayer, 2), partial(Draft, tiny()), LastQueries])
+def test_a_whole_number_of_any_kind_is_tokens(make, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses them first, in tests alone
+    for keep in (np.int64(12), np.uint8(12), torch.tensor(12)):
+        assert make(keep, window=4).keep == 12
+        assert type(make(keep, window=4).keep) is int
+    for wrong in (True, np.True_, np.int64(0), "12"):
+        with pytest.raises(ConfigError, match=r"keep = .* is out of range: allowed is >= 1 \(tokens\), or a share"):
+            make(wrong, window=4)
+
+
+@pytest.mark.parametrize("place", [60, 5000, -61])
+def test_places_that_a_prompt_does_not_have_are_refused(place):
+    for build in (GemFilter, GemFilterOneRun):
+        method = build(tiny(), layer=2, keep=12, window=4, force_keep=(0, place))
+        with pytest.raises(ConfigError, match=rf"the place {place}, and a prompt has 60 tokens: allowed is -60 to 59"):
+            method.generate(prompt(), **GREEDY)
+
+
+def test_of_a_batch_rows_that_are_cut_have_all_places():
+    long, short, all_kept = prompt(60), prompt(40, 1), prompt(10, 2)
+    method = GemFilter(tiny(), 2, 12, window=4, force_keep=(45,))
+    assert method.select(padded(long, all_kept)).shape == (2, 12)
+    with pytest.raises(ConfigError, match=r"the place 45, and a prompt has 40 tokens: .* lengths apart"):
+        method.select(padded(long, short))
 
 
 @pytest.mark.parametrize("make", [partial(FilterLayer, 2), partial(Draft, tiny())])

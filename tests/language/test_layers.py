@@ -1,5 +1,6 @@
 """Choosing the filter layer."""
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -141,9 +142,29 @@ def test_a_share_of_the_prompt_is_as_many_tokens():
     np.testing.assert_array_equal(by_share.kept, by_number.kept)
 
 
-def test_no_examples_are_refused():
+@pytest.mark.parametrize("none", [[], iter([])])
+def test_no_examples_are_refused(none):
     with pytest.raises(ConfigError, match="one pair"):
-        choose_layer(tiny(), word_tokenizer(), [], keep=40)
+        choose_layer(tiny(), word_tokenizer(), none, keep=40)
+
+
+def test_examples_may_be_given_once():
+    prompts = [text(60, seed) for seed in range(2)]
+    answers = [" ".join(prompt.split()[20:23]) for prompt in prompts]
+    listed, zipped = (
+        choose_layer(tiny(), word_tokenizer(), examples, keep=20, window=4)
+        for examples in ([*zip(prompts, answers, strict=True)], zip(prompts, answers, strict=True))
+    )
+    np.testing.assert_array_equal(zipped.kept, listed.kept)
+
+
+def test_a_whole_number_of_any_kind_is_tokens(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses it first, in tests alone
+    examples = [(text(60, 0), " ".join(text(60, 0).split()[20:23]))]
+    plain, numpy = (choose_layer(tiny(), word_tokenizer(), examples, keep, window=4) for keep in (30, np.int64(30)))
+    np.testing.assert_array_equal(numpy.kept, plain.kept)
+    with pytest.raises(ConfigError, match=r"keep = True is out of range: allowed is >= 1 \(tokens\), or a share"):
+        choose_layer(tiny(), word_tokenizer(), examples, keep=True, window=0)
 
 
 def test_a_choice_draws_itself_even_without_a_layer():

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from featscope.language.selection import largest_row, last_row_scores, pooled, scores, select, summed_queries
+from featscope.options import ConfigError
 
 
 def everything(values: torch.Tensor) -> torch.Tensor:
@@ -80,7 +81,10 @@ def test_forced_places_count_from_the_prompts_own_ends():
     values = torch.tensor([[0.0, 5, 4, 3, 0], [9.0, 1, 4, 3, 0]])
     real = torch.tensor([[True] * 5, [False] + [True] * 4])
     assert select(values, real, 3, pool="none", force=(0, -1)).tolist() == [[0, 1, 4], [1, 2, 4]]
-    assert select(values, real, 3, pool="none", force=(7, -9)).tolist() == [[1, 2, 3], [1, 2, 3]]
+    for place in (4, -5):
+        with pytest.raises(ConfigError, match=f"the place {place}, and a prompt has 4 tokens: allowed is -4 to 3"):
+            select(values, real, 3, pool="none", force=(0, place))
+    assert select(values, real, 4, pool="none", force=(4,)).tolist() == [[1, 2, 3, 4], [1, 2, 3, 4]], "kept whole"
 
 
 def test_blocks_are_ranked_by_their_mean_and_counted_from_the_prompts_own_start():

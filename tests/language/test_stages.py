@@ -1,5 +1,6 @@
 """Several layers choose, each among the tokens that still go on."""
 
+import jaxtyping
 import pytest
 import torch
 from small_models import padded, prompt, tiny
@@ -115,6 +116,16 @@ def test_beams_of_each_prompt_have_its_own_places(cache):
     first, second = plain.unbind(1 if plain.ndim == 4 else 0)
     assert not torch.equal(first, second)
     assert torch.equal(method.generate(rows, num_beams=3, **GREEDY).kept, plain)
+
+
+def test_stages_may_be_given_once(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses them first, in tests alone
+    once = Prefill(tiny(), FilterLayer(0, 30, 4), KeepHidden(iter(TWICE.later)))
+    assert once.propagation == TWICE
+    assert torch.equal(
+        once.generate(prompt(), **GREEDY).kept,
+        Prefill(tiny(), FilterLayer(0, 30, 4), TWICE).generate(prompt(), **GREEDY).kept,
+    )
 
 
 @pytest.mark.parametrize(

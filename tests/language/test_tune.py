@@ -360,6 +360,11 @@ def test_a_share_of_reading_the_document_is_in_each_answer(monkeypatch):
         ({"methods": ("speculative",)}, "draft = None is out of range: allowed is a folder"),
         ({"keeps": (float("nan"),)}, "keeps = .* whole numbers of tokens"),
         ({"redact": True}, "redact = True .* Give --answers FILE"),
+        ({"methods": ("h2o",), "layers": (3,)}, r"layers = \(3,\) .* no value with --methods h2o\. No layer chooses"),
+        ({"methods": ("h2o", "full"), "kernel": 7}, "kernel = 7 .* no value with --methods h2o full. No scores are"),
+        ({"methods": ("h2o",), "pool": "max"}, "pool = 'max' .* no value with --methods h2o"),
+        ({"methods": (), "keeps": (64,)}, r"keeps = \(64,\) .* no value with --methods full\. All is kept there"),
+        ({"methods": ("full",), "window": 3}, "window = 3 .* no value with --methods full"),
     ],
 )
 def test_wrong_options_say_what_is_allowed(options, message, data):
@@ -375,6 +380,17 @@ def test_answers_never_replace_the_prompts_nor_a_file_unasked(data, tmp_path):
     with pytest.raises(ConfigError, match=r"a file that is not there yet\. Choose another, or add --overwrite"):
         TunePrompt(data, answers=tmp_path / "said.jsonl")
     assert TunePrompt(data, answers=tmp_path / "said.jsonl", overwrite=True)
+
+
+def test_a_picture_that_is_named_replaces_none_unasked(data, tmp_path, monkeypatch):
+    drawn = tmp_path / "a.png"
+    drawn.touch()
+    with pytest.raises(ConfigError, match=r"picture = .* is not there yet\. Choose another, or add --overwrite"):
+        TunePrompt(data, picture=drawn)
+    assert TunePrompt(data, picture=drawn, overwrite=True)
+    monkeypatch.chdir(tmp_path)
+    Path("tune-prompt.png").touch()
+    assert TunePrompt(data)
 
 
 @pytest.mark.parametrize(

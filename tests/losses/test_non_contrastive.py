@@ -1,5 +1,6 @@
 """Losses without negatives."""
 
+import jaxtyping
 import pytest
 import torch
 from torch.nn.functional import batch_norm, cosine_similarity, mse_loss
@@ -56,6 +57,29 @@ def test_an_output_of_zeros_does_not_outweigh_all_others():
     lengths = prediction.grad.norm(dim=-1)
     assert (lengths[:, 7] > 0).all()
     assert (lengths[:, 7] < 10 * lengths.median()).all()
+
+
+@pytest.mark.parametrize("normalization", ["batch", "l2", "none"])
+@pytest.mark.parametrize("shape", [(16, 1), (1, 64), (64,), (2, 16, 64)])
+def test_targets_of_another_shape_are_refused(normalization, shape, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses them first, in tests alone
+    with pytest.raises(ValueError, match=r"prediction and target have shapes \[16, 64\] and .*: expected one shape"):
+        NonContrastive(normalization)(torch.randn(16, 64), torch.randn(shape))
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-5])
+def test_a_batch_of_one_cannot_be_normalised_over_itself(eps):
+    for shape in ((1, 64), (3, 1, 64), (0, 64)):
+        with pytest.raises(ValueError, match=r"the batch has [01] samples: .* batch of one: drop_last=True"):
+            NonContrastive(eps=eps)(torch.randn(shape), torch.randn(shape))
+    assert NonContrastive("l2")(torch.ones(1, 64), torch.ones(1, 64)).abs() < 1e-6
+
+
+def test_functional_transforms_see_one_replica_at_a_time():
+    loss, f, g = NonContrastive(eps=1e-3), normals(0), normals(1)
+    torch.testing.assert_close(torch.func.vmap(loss)(f, g), loss(f, g))
+    each = torch.func.vmap(torch.func.grad(loss))(f, g)
+    torch.testing.assert_close(each, torch.func.grad(lambda x: loss(x, g).sum())(f))
 
 
 @pytest.mark.parametrize("autocast", [False, True])

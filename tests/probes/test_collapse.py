@@ -160,6 +160,19 @@ def test_values_that_are_not_finite_are_refused():
         collapse_of(torch.tensor([[1.0], [float("nan")]]))
 
 
+@pytest.mark.parametrize("shape", [(8,), (1, 8), (19, 8), (20, 7)])
+def test_positives_of_another_shape_are_refused(shape):
+    with pytest.raises(ValueError, match=r"positives have shape .*; allowed is that of embeddings, \(20, 8\)"):
+        collapse_of(gaussian(20), torch.ones(shape))
+
+
+def test_positives_that_are_not_finite_are_refused():
+    broken = gaussian(20)
+    broken[3, 2] = float("nan")
+    with pytest.raises(ValueError, match="positives hold values that are not finite"):
+        collapse_of(gaussian(20), broken)
+
+
 def test_constant_dimensions_have_no_part_in_the_correlations_of_pairs():
     matrix = torch.tensor([[1.0, 0, 0.5], [0, 0, 0], [0.5, 0, 1]])
     assert off_diagonal(matrix).tolist() == [0.5]

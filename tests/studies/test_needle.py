@@ -313,11 +313,18 @@ def test_a_tie_is_no_gain():
         ({"new_tokens": 0}, "1 to 1048576"),
         ({"recall": -1}, "0 to 1000000"),
         ({"haystack": "nowhere"}, "has no text"),
+        ({"methods": ("snapkv",), "layer": 3}, "layer = 3 .* no value with --methods snapkv. No layer chooses"),
+        ({"methods": ("h2o",), "kernel": 7}, "kernel = 7 .* no value with --methods h2o"),
+        ({"methods": ("full",), "keep": 32}, "keep = 32 .* no value with --methods full. All is kept"),
     ],
 )
 def test_wrong_options_say_what_is_allowed(options, message):
     with pytest.raises(ConfigError, match=message):
         NeedleInAHaystack(**options)
+
+
+def test_full_attention_alone_is_asked_at_any_length():
+    assert NeedleInAHaystack(methods=("full",), lengths=(48,)).lengths == (48,)
 
 
 def test_only_gemfilter_needs_a_layer():

@@ -34,10 +34,14 @@ def test_it_begins_as_the_module_is_untrained_and_in_the_state():
     assert torch.equal(target.average[1].running_mean, module[1].running_mean)
 
 
-@pytest.mark.parametrize("momentum", [-0.1, 1.0, float("nan")])
-def test_wrong_momentum_is_named(momentum):
-    with pytest.raises(ConfigError, match=r"EMA\.momentum = .* is out of range"):
-        EMA(momentum)
+@pytest.mark.parametrize("momentum", [-0.1, 1.0, 99, float("nan")])
+@pytest.mark.parametrize(
+    ("name", "build"), [("EMA", EMA), ("MovingAverage", lambda momentum: MovingAverage(nn.Linear(2, 2), momentum))]
+)
+def test_wrong_momentum_is_named(name, build, momentum):
+    with pytest.raises(ConfigError, match=rf"{name}\.momentum = .* allowed is >= 0 and < 1.* no percentage: 0\.99"):
+        build(momentum)
+    build(0.0)
 
 
 def test_small_steps_of_half_precision_are_not_lost():

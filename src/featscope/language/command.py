@@ -29,6 +29,7 @@ from featscope.language.methods import (
     pooling_of,
     require_draft,
     require_tokens_of_draft,
+    require_used,
 )
 from featscope.language.prefill import Prefill
 from featscope.language.propagation import ReadAgain
@@ -83,19 +84,14 @@ class Generate:
     def __post_init__(self) -> None:
         require(self, "prompt", self.prompt.is_file(), "a text file")
         require(self, "method", self.method in offered(), ", ".join(offered()))
+        require_used(self, [self.method])
         self._require_amount()
         require_draft(self, [self.method])
-        by_layer = listed(self.method).by_layer
-        useless = not by_layer and self.layer is not None
-        require(self, "layer", not useless, f"no value with --method {self.method}", "No layer chooses there.")
-        for name in () if listed(self.method).pools else ("kernel", "pool"):
-            given = getattr(self, name) is not None
-            require(self, name, not given, f"no value with --method {self.method}", "No scores are pooled there.")
         pooling_of(self)
         require(self, "max_new_tokens", 1 <= self.max_new_tokens <= MOST_TOKENS, f"1 to {MOST_TOKENS}")
         require_folder(self.model)
         cure = "choose_layer finds one for your model."
-        needed = by_layer and self.model != RETRIEVER
+        needed = listed(self.method).by_layer and self.model != RETRIEVER
         require(self, "layer", self.layer is not None or not needed, "a layer's number, from 0", cure)
 
     def _require_amount(self) -> None:

@@ -155,8 +155,13 @@ def require_attention(model: PreTrainedModel, layer: int) -> None:
 def require_context(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> None:
     """Raise `ConfigError` unless ``model`` can read ``prompt`` and ``new`` tokens more, as if each row were alone and
     the first that is read."""
-    require_own_angles(model, prompt, new)
+    require_room(model, prompt, new)
     _require_angles_of_now(model, prompt)
+
+
+def require_room(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> None:
+    """Raise `ConfigError` unless ``model`` can read ``prompt`` and ``new`` tokens more, as if each row were alone."""
+    require_own_angles(model, prompt, new)
     length, context = prompt.longest + new, context_of(model)
     if context is not None and length > context:
         raise ConfigError(
@@ -235,8 +240,11 @@ def context_of(model: PreTrainedModel) -> int | None:
     """The longest text that the model declares to read; scaling of its rotary angles by a factor included.
 
     Where layers of windows have angles of their own, as in Gemma 3, what is declared has the others' scaling in it.
+    None where nothing is declared, or nothing is limited, as with distances in place of positions (alibi).
     """
     config = text_config(model)
+    if getattr(config, "alibi", False):
+        return None
     declared = getattr(config, "max_position_embeddings", None)
     rope = rope_of(model)
     factors = ("yarn", "dynamic", "linear") if rope is getattr(config, "rope_parameters", None) else ("yarn", "dynamic")

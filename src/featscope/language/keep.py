@@ -3,7 +3,9 @@
 import math
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 from transformers import PreTrainedModel
@@ -43,14 +45,35 @@ def tokens_of(keep: int | float, length: int) -> int:
     return keep if isinstance(keep, int) else math.ceil(round(keep * length, 9))
 
 
+AMOUNTS = ">= 1 (tokens), or a share in (0, 1]"
+"""What `is_amount` allows, in words."""
+
+
+def plain(keep: Any) -> Any:
+    """A whole number of any kind, such as NumPy's, as an int; all else, and True and False, as it is."""
+    if not isinstance(keep, bool):
+        with suppress(TypeError):
+            return index(keep)
+    return keep
+
+
+def is_amount(keep: Any) -> bool:
+    """Whether ``keep`` is a number of tokens, or a share."""
+    if isinstance(keep, int):
+        return not isinstance(keep, bool) and keep >= 1
+    return isinstance(keep, float) and 0 < keep <= 1
+
+
 def require_keep(options: Any, *, cost: bool) -> None:
-    """Raise `ConfigError` unless ``options.keep`` says how much is kept; a `Cost` where ``cost`` depends on it."""
-    keep = options.keep
-    if isinstance(keep, Cost):
-        fine = cost
-    else:
-        fine = keep >= 1 if isinstance(keep, int) else isinstance(keep, float) and 0 < keep <= 1
-    require(options, "keep", fine, f">= 1 (tokens), or a share in (0, 1]{', or a Cost' if cost else ''}")
+    """Make ``options.keep`` `plain`, and raise `ConfigError` unless it says how much is kept.
+
+    Args:
+        options: a dataclass with ``keep``.
+        cost: whether it may be a `Cost`.
+    """
+    object.__setattr__(options, "keep", plain(options.keep))
+    fine = cost if isinstance(options.keep, Cost) else is_amount(options.keep)
+    require(options, "keep", fine, f"{AMOUNTS}{', or a Cost' if cost else ''}")
 
 
 def counted(options: Any, prompt: Prompt, least: int, allowed_by: Callable[[int, float], int] | None = None) -> int:

@@ -1,6 +1,6 @@
 """Which layer should choose: the needle-distance probe (dissertation, Section 9.4.3 and Figure 9.5)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ from featscope.language.decoder import (
     text_config,
     text_model,
 )
-from featscope.language.keep import Cost, Keep, tokens_of
+from featscope.language.keep import AMOUNTS, Keep, is_amount, plain, tokens_of
 from featscope.language.prompt import Prompt, read_prompt
 from featscope.language.selection import Pool, last_row_scores, require_rule, select
 from featscope.options import ConfigError
@@ -87,7 +87,7 @@ class LayerChoice:
 def choose_layer(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    examples: Sequence[tuple[str, str]],
+    examples: Iterable[tuple[str, str]],
     keep: Keep,
     window: int = 32,
     pool: Pool = "avg",
@@ -122,11 +122,13 @@ def choose_layer(
     """
     require_decoder(model)
     require_one_device(model)
-    if isinstance(keep, Cost) or not (keep >= 1 if isinstance(keep, int) else 0 < keep <= 1):
-        raise ConfigError(f"keep = {keep} is out of range: allowed is >= 1 (tokens), or a share in (0, 1]")
+    keep = plain(keep)
+    if not is_amount(keep):
+        raise ConfigError(f"keep = {keep} is out of range: allowed is {AMOUNTS}")
     if window < 0:
         raise ConfigError(f"window = {window!r} is out of range: allowed is >= 0")
     require_rule("choose_layer", keep, pool, kernel)
+    examples = [*examples]  # what is given may be read once
     if not examples:
         raise ConfigError("examples = [] is empty: allowed is one pair (prompt, needle) or more")
     if any(isinstance(pair, str) or len(pair) != 2 for pair in examples):

@@ -1,9 +1,9 @@
 """The table of ways to read a long prompt, from which command line, studies and benchmarks build them by name."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
@@ -141,6 +141,28 @@ def asked_for(name: str, window: int) -> str:
 def least_window(names: Iterable[str]) -> int:
     """The shortest window that all of these commands' methods take."""
     return 0 if {*names} <= {"gemfilter", "full"} else 1
+
+
+def require_used(options: Any, names: Sequence[str]) -> None:
+    """Raise `ConfigError` where ``options`` say what none of the methods ``names`` looks at.
+
+    Args:
+        options: of a command or a study, a dataclass; layers, pooling, ``keep`` and ``window`` are looked at where they
+            are not the default's.
+        names: the methods.
+    """
+    rows = [listed(name) for name in names]
+    told = (
+        (("layer", "layers"), any(row.by_layer for row in rows), "No layer chooses there."),
+        (("kernel", "pool"), any(row.pools for row in rows), "No scores are pooled there."),
+        (("keep", "keeps", "window"), bool({*names} - {"full"}), "All is kept there."),
+    )
+    option = "--method" if hasattr(options, "method") else "--methods"
+    defaults = {field.name: field.default for field in fields(options)}
+    for together, used, cure in told:
+        for name in together:
+            if not used and getattr(options, name, None) != defaults.get(name):
+                require(options, name, False, f"no value with {option} {' '.join(names) or 'full'}", cure)
 
 
 def require_draft(options: Any, names: Iterable[str]) -> None:

@@ -163,7 +163,16 @@ def select(
 
     Returns:
         as many columns as the row with the most kept tokens needs; -1 on the left of shorter ones.
+
+    Raises:
+        ConfigError: a row of more than ``keep`` tokens has no such place as one of ``force``.
     """
+    cut = [length for length in real.sum(-1).tolist() if length > keep]
+    if missing := [place for place in force if cut and not -min(cut) <= place < min(cut)]:
+        raise ConfigError(
+            f"force_keep has the place {missing[0]}, and a prompt has {min(cut)} tokens: allowed is {-min(cut)} to "
+            f"{min(cut) - 1}. Ask prompts of other lengths apart"
+        )
     smooth = pooled(scores, real, pool, kernel)
     ranked = (smooth if block == 1 else ranks_of_blocks(smooth, real, block)).masked_fill(~real, -torch.inf)
     lengths = real.sum(-1)

@@ -32,6 +32,7 @@ from featscope.language.methods import (
     pooling_of,
     require_draft,
     require_tokens_of_draft,
+    require_used,
 )
 from featscope.language.propagation import KeepHidden
 from featscope.language.selection import Pool
@@ -40,6 +41,7 @@ from featscope.language.tried import Answered, Tried, advice, by_task, of_all, p
 from featscope.options import ConfigError, require
 
 _PROBED = 20  # prompts by which layers are found
+_PICTURE = Path("tune-prompt.png")
 
 Way = tuple[str, int | None, float | None]
 """A method's name, the layer that chooses, and how much is kept."""
@@ -66,11 +68,11 @@ class TunePrompt:
         pool: how they are pooled; None for the retriever's own, or the average as in the papers' code.
         max_new_tokens: tokens to generate at most.
         give_up: how much less often than full attention a method may be right to be advised.
-        picture: file that receives the picture.
+        picture: file that receives the picture; one of the default's name is replaced.
         chat: put each prompt into the model's chat template, as what a user says.
         answers: file that receives what each way answered, in JSON lines; None for none.
         redact: whether prompts and answers are left out of that file.
-        overwrite: whether a file of answers that is there may be replaced.
+        overwrite: whether a file of answers, or a picture that is named, may be replaced where it is there.
         device: "cpu", "cuda" or "cuda:N".
     """
 
@@ -85,7 +87,7 @@ class TunePrompt:
     pool: Pool | None = None
     max_new_tokens: int = 32
     give_up: float = 0.05
-    picture: Path = Path("tune-prompt.png")
+    picture: Path = _PICTURE
     chat: bool = False
     answers: Path | None = None
     redact: bool = False
@@ -95,8 +97,7 @@ class TunePrompt:
     def __post_init__(self) -> None:
         require(self, "data", self.data.is_file(), "a file of JSON lines")
         require(self, "methods", {*self.methods} <= {*offered()}, f"some of {', '.join(offered())}")
-        for method in self.methods:
-            listed(method)  # another package's may be broken
+        require_used(self, self.methods)
         fine = all(keep >= 1 if isinstance(keep, int) else 0 < keep < 1 for keep in map(keep_of, self.keeps))
         require(self, "keeps", fine, "whole numbers of tokens >= 1 (1.0 is one), or shares in (0, 1)")
         require_draft(self, self.methods)
@@ -106,11 +107,14 @@ class TunePrompt:
         require(self, "max_new_tokens", self.max_new_tokens >= 1, ">= 1")
         require(self, "give_up", 0 <= self.give_up < 1, "[0, 1)")
         require(self, "picture", self.picture.suffix in (".png", ".pdf", ".svg"), "a file .png, .pdf or .svg")
-        require(self, "picture", self.picture.absolute().parent.is_dir(), "a file in a folder that is there")
+        for name in ("picture", "answers"):
+            file: Path | None = getattr(self, name)
+            if file is not None:
+                require(self, name, file.absolute().parent.is_dir(), "a file in a folder that is there")
+                unasked = name == "picture" and file == _PICTURE
+                new = not file.exists() or ((self.overwrite or unasked) and file.is_file())
+                require(self, name, new, "a file that is not there yet", "Choose another, or add --overwrite.")
         if self.answers is not None:
-            require(self, "answers", self.answers.absolute().parent.is_dir(), "a file in a folder that is there")
-            new = not self.answers.exists() or (self.overwrite and self.answers.is_file())
-            require(self, "answers", new, "a file that is not there yet", "Choose another, or add --overwrite.")
             other = self.answers.absolute() not in (self.data.absolute(), self.picture.absolute())
             require(self, "answers", other, "another file than --data and --picture")
         useful = self.answers is not None or not self.redact

@@ -48,7 +48,21 @@ class NonContrastive:
     def __call__(
         self, prediction: Float[Tensor, "*replica batch output"], target: Float[Tensor, "*replica batch output"]
     ) -> Float[Tensor, "*replica"]:
-        """The loss of each replica."""
+        """The loss of each replica.
+
+        Raises:
+            ValueError: prediction and target differ in shape, or a batch of one sample is to be normalised over itself.
+        """
+        if prediction.shape != target.shape:
+            raise ValueError(
+                f"prediction and target have shapes {list(prediction.shape)} and {list(target.shape)}: expected one "
+                "shape, as each row of one is compared with the row in the same place of the other"
+            )
+        if self.normalization == "batch" and prediction.shape[-2] < 2:
+            raise ValueError(
+                f"the batch has {prediction.shape[-2]} samples: expected two or more with normalization = 'batch', as "
+                "an output has no variance over fewer. Let the loader leave out a last batch of one: drop_last=True"
+            )
         if self.stop_gradient:
             target = stop_gradient(target)
         with as_written(prediction.device):

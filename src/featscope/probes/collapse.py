@@ -176,12 +176,16 @@ def collapse_of(embeddings: Tensor, positives: Tensor | None = None) -> Collapse
         positives: embeddings of the other views of the same samples, for the alignment.
 
     Raises:
-        ValueError: not a matrix, fewer than two samples, or values that are not finite.
+        ValueError: not a matrix, fewer than two samples, positives of another shape, or values that are not finite.
     """
     if embeddings.ndim != 2 or len(embeddings) < 2:
         raise ValueError(f"embeddings have shape {tuple(embeddings.shape)}; allowed is [sample >= 2, dimension]")
-    if not torch.isfinite(embeddings).all():
-        raise ValueError("embeddings hold values that are not finite; look for the first step at which they do")
+    if positives is not None and positives.shape != embeddings.shape:
+        allowed = f"that of embeddings, {tuple(embeddings.shape)}, as each row is another view of the row there"
+        raise ValueError(f"positives have shape {tuple(positives.shape)}; allowed is {allowed}")
+    for name, values in (("embeddings", embeddings), ("positives", positives)):
+        if values is not None and not torch.isfinite(values).all():
+            raise ValueError(f"{name} hold values that are not finite; look for the first step at which they do")
     x = embeddings.detach()
     return Collapse(
         samples=x.shape[0],

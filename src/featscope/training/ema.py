@@ -25,18 +25,20 @@ class MovingAverage(nn.Module):
         momentum: the share of the average that stays at an update.
 
     Raises:
+        ConfigError: the momentum is out of range.
         ValueError: the module has no parameters to follow, as a `Pruner` has none: give its ``module``.
     """
 
     def __init__(self, module: nn.Module, momentum: float = 0.99) -> None:
         super().__init__()
+        self.momentum = momentum
+        _require_momentum(self)
         if next(module.parameters(), None) is None:
             raise ValueError(
                 f"{type(module).__name__} has no parameters to follow: allowed is a module that has. Where it stands "
                 "for another, as a Pruner does, give that one: pruner.module"
             )
         self.average = deepcopy(module).requires_grad_(False)
-        self.momentum = momentum
         self._widen()
 
     def _widen(self) -> None:
@@ -74,7 +76,7 @@ class EMA:
     momentum: float = 0.99
 
     def __post_init__(self) -> None:
-        require(self, "momentum", 0 <= self.momentum < 1, ">= 0 and < 1")
+        _require_momentum(self)
 
     def target(self, module: nn.Module) -> MovingAverage:
         """The target network of ``module``, at first its equal."""
@@ -91,6 +93,11 @@ class EMA:
         require(self, "momentum", kept is not None, "an objective whose target is a moving average", cure)
         require(self, "momentum", kept == self.momentum, f"that of the objective's target, {kept}", "Change both.")
         return EMARule()
+
+
+def _require_momentum(config: MovingAverage | EMA) -> None:
+    cure = "It is the share of the average that stays, no percentage: 0.99."
+    require(config, "momentum", 0 <= config.momentum < 1, ">= 0 and < 1", cure)
 
 
 class EMARule(nn.Module):

@@ -1,5 +1,6 @@
 """Hidden states of the chosen tokens go on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -29,7 +30,10 @@ class KeepHidden:
             the cache `Selected` a layer holds what its own selector chose, or the next one above it.
     """
 
-    later: tuple[LayerSelector, ...] = ()
+    later: Sequence[LayerSelector] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "later", (*self.later,))  # what is given may be read once
 
     def require(self, model: PreTrainedModel, selector: Selector | None, cache: Cache) -> None:
         """Raise `ConfigError` unless layers choose, from below, and keep the last token, from which the next comes."""

@@ -7,7 +7,7 @@ import torch
 from transformers import PreTrainedModel
 
 from featscope.language.caches.full import Full, Selected
-from featscope.language.decoder import require_own_angles
+from featscope.language.decoder import is_decoder, require_own_angles, require_room
 from featscope.language.keep import Cost, counted, operations_of
 from featscope.language.method import new_tokens
 from featscope.language.output import with_kept
@@ -55,13 +55,15 @@ class WholePrompt:
         """What ``model.generate`` returns; without selector and with a full cache, ``kept`` are all places.
 
         Raises:
-            ConfigError: rotary angles of a row would be another text's.
+            ConfigError: the prompt is longer than a decoder's context, or rotary angles of a row would be another
+                text's.
         """
         if type(cache) is not Full:
             entries = entries_of(cache, prompt)
             stages = [] if selector is None else [(cast(LayerSelector, selector), keep)]
             return generate_in_one_pass(model, prompt, stages, cache, entries, options, narrow=False)
-        require_own_angles(model, prompt, new_tokens(model, options, prompt.ids.shape[-1]))
+        require = require_room if is_decoder(model) else require_own_angles
+        require(model, prompt, new_tokens(model, options, prompt.ids.shape[-1]))
         its: Any = model
         output = its.generate(prompt.ids, attention_mask=prompt.mask, **options)
         places = torch.arange(prompt.ids.shape[-1], device=prompt.ids.device).expand_as(prompt.ids)

@@ -18,7 +18,7 @@ from featscope.language.haystack import (
     words_of,
 )
 from featscope.language.load import RETRIEVER, load_once
-from featscope.language.methods import Reading, listed, reading_of
+from featscope.language.methods import Reading, listed, reading_of, require_used
 from featscope.language.presets import FullCache
 from featscope.language.retriever.data import Kind
 from featscope.language.selection import Pool
@@ -162,11 +162,13 @@ class NeedleArms(Study):
         require(self, "recall", 0 <= self.recalled <= MOST_QUESTIONS, f"0 to {MOST_QUESTIONS}")
         named = {*self.methods}.intersection(COMPARED)
         require(self, "methods", 0 < len(named) == len(self.methods), f"some of {', '.join(COMPARED)}")
+        require_used(self, self.methods)
         own = (self.needle, self.question, self.answer)
         both = all(word.strip() for word in own) or not any(own)
         require(self, "needle", both, "given together with --question and --answer, or none of them")
         _ = self.reading  # says what is wrong with layer, keep and window
-        require(self, "lengths", self.lengths[0] > self.keep, f"> keep = {self.keep}", "Shorter ones are kept whole.")
+        cut = self.methods == ("full",) or self.lengths[0] > self.keep
+        require(self, "lengths", cut, f"> keep = {self.keep}", "Shorter ones are kept whole.")
         read_texts(self.haystack)  # says what is wrong with the folder
         if self.model == RETRIEVER and self.recall == _RECALLED:
             object.__setattr__(self, "recall", None)  # runs have the number stored of when it was the default
