@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import index
-from typing import Any
+from typing import Any, TypeGuard
 
 from transformers import PreTrainedModel
 
@@ -57,7 +57,7 @@ def plain(keep: Any) -> Any:
     return keep
 
 
-def is_amount(keep: Any) -> bool:
+def is_amount(keep: Any) -> TypeGuard[int | float]:
     """Whether ``keep`` is a number of tokens, or a share."""
     if isinstance(keep, int):
         return not isinstance(keep, bool) and keep >= 1
