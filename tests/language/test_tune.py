@@ -68,7 +68,7 @@ def test_what_is_printed_is_what_was_written_and_nothing_is_before_answers_are_s
     monkeypatch.setattr(tune, "Console", None)
     answers.unlink()
     with pytest.raises(TypeError):
-        tune.tune_prompt(TunePrompt(data, answers=answers, picture=drawn))
+        tune.tune_prompt(TunePrompt(data, answers=answers, picture=drawn, overwrite=True))
     assert len(answers.read_text().splitlines()) == 6
 
 
