@@ -20,16 +20,18 @@ from featscope.options import ConfigError
 from featscope.runs.shard import Shard
 from featscope.studies import Axis
 from featscope.studies.prediction_head import PredictionHeadStudy
+from featscope.studies.prediction_head.arms import PredictionHeadArms
 from featscope.studies.prediction_head.probes import WIDEST, diverse, ends
 from featscope.studies.sweep import ARM, Sweep
 from featscope.testing import Fault, measure
 from featscope.theory.prediction_head import head_at_phase_one
-from featscope.training import PredictOtherView
+from featscope.training import SGD, PredictOtherView, infinite_batches
 from featscope.training.ema import EMARule
-from featscope.training.phases import LEARNED, FrozenHeadRule
+from featscope.training.phases import LEARNED, QUANTITIES, FrozenHeadRule
 
 HOLD = [
     ("ode-gradient-exact", "head"),
+    ("random-neurons-at-the-start", "head"),
     ("norm-head-invariant", "head"),
     ("norm-head-invariant", "no-head"),
     ("noise-decays", "no-head"),
@@ -61,6 +63,7 @@ DO_NOT = [
     ("no-head-selection-rule", "head"),
     ("diverse-without-conditions", "head"),
     ("third-phase", "head"),
+    ("one-neuron-leads-at-the-start", "head"),
     ("borrowing-is-quick", "head"),
     ("collapse-without-head", "equal-no-head"),
     ("neurons-correlate", "head"),
@@ -222,6 +225,71 @@ def test_a_neuron_that_has_learned_nothing_has_no_feature():
         assert judged("random-start-sgd", "random-batches", runs).measured == share
 
 
+def test_what_is_not_rescued_in_time_is_left_out_and_the_rest_is_judged():
+    """As in 1,000 dimensions, or of a slow head."""
+    study = replace(STUDY, head=replace(STUDY.head, rate=0.01))
+    run = measure(study, study.arm("random-batches"), 1)
+    assert run.last_step.item() == 0
+    claim = judged("random-start-sgd", "random-batches", {"random-batches": run}, study)
+    said = "in 1 of 1 replicas infinite batches rescue none of 400 random weights by time 60"
+    assert said in claim.note
+    assert np.isnan(claim.measured)
+    claims, healthy = list(TRIAL.healthy.values()), TRIAL.runs
+    assert said in STUDY.story({**healthy, "random-batches": run}, claims).found
+    assert "random weights" not in STUDY.story(healthy, claims).found
+
+
+@pytest.mark.parametrize(
+    ("changed", "so"),
+    [
+        ({}, (1.0, 1.0)),
+        ({"R_2": 0.4}, (0.0, 1.0)),
+        ({"R_12": 0.5}, (0.0, 1.0)),
+        ({"B_11": 0.45}, (0.0, 1.0)),
+        ({"B_21": 0.14}, (1.0, 0.0)),
+        ({"B_22": 0.03}, (1.0, 0.0)),
+        ({"B_22": np.nan}, (np.nan, np.nan)),
+    ],
+)
+def test_starts_are_told_apart_by_each_of_their_numbers(changed: dict[str, float], so: tuple[float, float]):
+    run, start = TRIAL.run("head"), {"B_11": 0.15, "B_12": 0.1, "B_21": 0.1, "B_22": 0.1, "R_1": 1, "R_2": 1, "R_12": 0}
+    seen = run["at"].copy()
+    for name, value in (start | changed).items():
+        seen[{"moment": 0, "quantity": QUANTITIES.index(name)}] = value
+    runs = {"head": run.assign(at=seen)}
+    names = ("random-neurons-at-the-start", "one-neuron-leads-at-the-start")
+    np.testing.assert_equal([judged(name, "head", runs).measured for name in names], so)
+
+
+def test_arms_follow_the_strong_feature():
+    """They set a weak one, which is never the stronger; at the default it is 3 of 4."""
+    for strong, weak in ((4.0, 2.0), (2.5, 1.0)):
+        study = replace(STUDY, data=replace(STUDY.data, strong=strong, weak=weak))
+        arms = [arm for arm in study.arms() if hasattr(arm.recipe, "data")]
+        of = {arm.name: (arm.recipe.data.strong, arm.recipe.data.weak) for arm in arms}
+        equal, on_batches = {"rare-weak", "equal-no-head"}, {name for name in of if "batches" in name}
+        assert {of[name] for name in equal} == {(0.75 * strong, 0.75 * strong)}
+        assert {of[name] for name in on_batches} == {(strong, 0.75 * strong)}
+        assert {of[name] for name in of.keys() - equal - on_batches} == {(strong, weak)}
+        over = {arm.name: axis.values for arm in arms for axis in arm.over if axis.name == "weak"}
+        assert over == {"sizes": (strong / 4, strong / 2), "ratios": tuple(x * strong for x in (0.1, 0.25, 0.5, 0.75))}
+    run = TRIAL.run("sizes")
+    other = {"sizes": run.assign_coords(weak=run.weak / 2)}
+    assert judged("phase1-scaling", "sizes", other).measured == TRIAL.healthy["phase1-scaling", "sizes"].measured
+
+
+def test_what_options_do_not_reach_is_said():
+    """Numbers in the help are those of the arms."""
+    about = " ".join(PredictionHeadArms.__doc__.split())
+    random, given = STUDY.arm("random-batches").recipe, STUDY.arm("batches").recipe
+    assert f"`random-batches` and its twin have {random.objective.samples} samples" in about
+    assert f"that of `random-batches` and its twin is {random.optimizer.lr:g}" in about
+    assert f"until {random.flow.duration:g} where it chooses the random weights of `random-batches`" in about
+    assert f"on batches from given overlaps its rate is {given.learner.head.rate:g}" in about
+    assert f"{given.data.patches} patches" in about
+    assert f"from given overlaps in {given.data.input_dim} dimensions" in about
+
+
 def test_collapse_is_compared_after_as_many_steps():
     def of(shares):
         steps = 100 * np.arange(len(shares))
@@ -256,6 +324,15 @@ def test_wrong_options_are_named(capsys):
         PredictionHeadStudy(objective=PredictOtherView(loss=NonContrastive("l2"))).arms()
     with pytest.raises(ConfigError, match="allowed is a learner of width 2"):
         PredictionHeadStudy(learner=CubicPatches(width=3)).arms()
+    for weak in (4.0, 8.0):
+        with pytest.raises(ConfigError, match=r"allowed is data with weak < strong\. Raise --data\.strong, or lower"):
+            replace(STUDY, data=replace(STUDY.data, weak=weak)).arms()
+    with pytest.raises(
+        ConfigError, match=r"allowed is a learner with overlaps None\. Those that are given are the arm"
+    ):
+        replace(STUDY, learner=CubicPatches(overlaps=(0.3, 0.05, 0.12, 0.15))).arms()
+    with pytest.raises(ConfigError, match=r"allowed is an optimizer with weight_decay 0\. The flow beside it has none"):
+        replace(STUDY, optimizer=SGD(lr=0.01, weight_decay=0.1)).arms()
     with pytest.raises(SystemExit, match="2"):
         main(["run", "prediction-head", "--head.rate", "-1"])
     assert "--head.rate = -1.0 is out of range: allowed is > 0" in " ".join(capsys.readouterr().err.split())
@@ -264,6 +341,7 @@ def test_wrong_options_are_named(capsys):
 # --- Planted faults: each takes the word "holds" from a claim that expects it -----------------------------------------
 
 velocity, products = Population.velocity, Population.noise_products
+start_of = infinite_batches.random_start
 by_role, begin, normalized = OrderParameters.by_role, IdentityHead.__init__, NonContrastive.normalized
 
 
@@ -322,6 +400,15 @@ def never_back(self, packed, neurons):
     return moved
 
 
+def twice_as_long(draws, starts, input_dim, neurons):
+    """Weights have the variance 4/d."""
+    packed = start_of(draws, starts, input_dim, neurons)
+    overlaps, products = 2 * neurons, neurons * (neurons + 1) // 2
+    packed[..., :overlaps] *= 2
+    packed[..., overlaps : overlaps + products] *= 4
+    return packed
+
+
 def hardly_choosy(self, packed, neurons):
     """Overlaps grow with |B| where it should be B squared: what is behind catches up."""
     moved = velocity(self, packed, neurons)
@@ -364,6 +451,9 @@ FAULTS = {
     "slow first, on the way": on_the_way(OrderParameters, "by_role", slow_first, "weak-grows-noise-falls"),
     "flow with a fast head": Fault(
         Population, "velocity", ten_times_the_rate, "sgd-head-follows-ode", "batches", arms=("batches-flow",)
+    ),
+    "long starts": Fault(
+        infinite_batches, "random_start", twice_as_long, "random-neurons-at-the-start", "head", steps=1
     ),
     "slow first": on_the_way(OrderParameters, "by_role", slow_first, "head-has-the-sign"),
     "spheres of the batch": Fault(NonContrastive, "normalized", over_the_batch, "sphere-views-agree", "batches-sphere"),

@@ -4,21 +4,21 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
 
 from featscope.data import PatchFeatures
 from featscope.losses import NonContrastive
 from featscope.models import CubicPatches, IdentityInit
 from featscope.models.population import Population, PopulationNetwork, of_weights, packed_weights, random_start
-from featscope.options import ConfigError, require
+from featscope.options import require
 from featscope.streams import Streams
 from featscope.theory.prediction_head import PatchMoments, ends_on_strong, patch_moments
 from featscope.training.flow import Flow
 from featscope.training.gradient import GradientTraining, RuleConfig, Training
 from featscope.training.phases import LEARNED, FrozenHead, Phases
 
-_TRIES, _AT_A_TIME = 400, 200  # random weights to choose from where only some starts are wanted
+TRIES, _AT_A_TIME = 400, 200  # random weights to choose from where only some starts are wanted
 
 
 def moments(data: PatchFeatures) -> PatchMoments:
@@ -160,7 +160,8 @@ class RescuedTraining(Training):
     """Algorithm 1 from the first random weights of each replica that the head rescues in the limit of infinite batches.
 
     They are those from which both neurons would end on the strong feature without head, and from which the flow has
-    each on a feature of its own, learned, when it ends.
+    each on a feature of its own, learned, when it ends. Where there are none among `TRIES`, a replica has the event
+    "unrescued" from the first step on, and begins at random.
 
     Attributes:
         flow: with a head that is not frozen, on the same data; its ``start`` is not used.
@@ -175,25 +176,19 @@ class RescuedTraining(Training):
         require(self, "flow", rescues, "a flow with a head that is not frozen", "The head is what rescues.")
 
     def build(self, streams: Streams) -> GradientTraining:
-        """Source, and a learner with those weights.
-
-        Raises:
-            ConfigError: the flow rescues no start of some replica.
-        """
+        """Source, and a learner with those weights."""
         training = super().build(streams)
         found = torch.zeros(len(streams.replicas), dtype=torch.bool, device=streams.device)
         with torch.no_grad():
-            for first in range(0, _TRIES, _AT_A_TIME):
+            for first in range(0, TRIES, _AT_A_TIME):
                 weights, wanted = self._tried(training.source, streams, range(first, first + _AT_A_TIME))
                 new = wanted.any(1) & ~found
                 training.learner.encoder.weight[new] = weights[new, wanted[new].float().argmax(1)]
                 found |= new
                 if found.all():
-                    return training
-        raise ConfigError(
-            f"{type(self.flow).__name__}.duration = {self.flow.duration:g} is out of range: allowed is a time in "
-            f"which the head rescues one of {_TRIES} random starts in every replica. Raise it."
-        )
+                    break
+        training.rules["unrescued"] = _Unrescued(found)
+        return training
 
     def _tried(
         self, source: Any, streams: Streams, tries: range
@@ -213,3 +208,20 @@ class RescuedTraining(Training):
         learned = y.b.abs().amax(1) >= LEARNED
         rescued = collapse & (pure & learned).all(0) & (feature[0] != feature[1])
         return weights, rescued.view(weights.shape[:2])
+
+
+class _Unrescued(nn.Module):
+    """The event of replicas for which no start was found, for `GradientTraining.events`."""
+
+    step: Int[Tensor, "replica"]
+
+    def __init__(self, found: Bool[Tensor, "replica"]) -> None:
+        super().__init__()
+        self.register_buffer("step", torch.where(found, -1, 0))
+
+    def forward(self, experiment: GradientTraining, step: int) -> None:
+        """Nothing is done on the way."""
+
+    def events(self) -> dict[str, Int[Tensor, "replica"]]:
+        """Of step 0, or of none."""
+        return {"unrescued": self.step}

@@ -19,6 +19,8 @@ from featscope.training.infinite_batches import InfiniteBatches, RandomStarts, R
 
 INTEGRATION = 4000  # most steps of a flow, of which none takes a fourth
 AVERAGED, SPHERICAL = 6000, 2000  # steps, after which all that is claimed has been seen or has not
+ALMOST = 0.75  # of the strong feature: a weak one that is learned soon
+EARLY = 60.0  # time of the flow that Algorithm 1 can afford from random weights
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,16 @@ class PredictionHeadArms(Study):
     does. The first arm is what `featscope sweep` varies.
 
     Attributes:
-        data: patches with a strong and a weak feature (Definition 3.1).
-        learner: cubic neurons (Section 3.1); their number is 2, as in the theorem, but in the arm `widths`.
-        head: the head that begins as the identity.
-        objective: Algorithm 1's loss and batch.
-        optimizer: Algorithm 1's step size η.
+        data: patches with a strong and a weak feature (Definition 3.1); the weak one must be weaker. Arms on batches
+            have 16 patches and a weak feature of 3/4 of the strong one, from given overlaps in 32 dimensions.
+        learner: cubic neurons (Section 3.1); their number is 2, as in the theorem, but in the arm `widths`, and they
+            start at random, but for arms on batches that have given overlaps.
+        head: the head that begins as the identity; on batches from given overlaps its rate is 0.3.
+        objective: Algorithm 1's loss and batch; `random-batches` and its twin have 1800 samples.
+        optimizer: Algorithm 1's step size η, without weight decay; that of `random-batches` and its twin is 0.02.
         starts: random starts in a replica of the flow.
-        duration: how long the flow is followed, in units of 1/η; beside Algorithm 1 as long as that trains, at least.
+        duration: how long the flow is followed, in units of 1/η; beside Algorithm 1 as long as that trains, at least,
+            and until 60 where it chooses the random weights of `random-batches`.
         steps: most steps of Algorithm 1; flows end by themselves.
         probe_every: steps between measurements of Algorithm 1.
     """
@@ -71,11 +76,19 @@ class PredictionHeadArms(Study):
     def arms(self) -> Sequence[Arm]:
         """With and without the head, what else is left out, sizes, and Algorithm 1 on batches."""
         require(self, "learner", self.learner.width == 2, "a learner of width 2", "The theorem is about two neurons.")
+        given = "Those that are given are the arm `batches`'s own; what is said of the others is of random weights."
+        require(self, "learner", self.learner.overlaps is None, "a learner with overlaps None", given)
+        weaker = self.data.weak < self.data.strong
+        require(self, "data", weaker, "data with weak < strong", "Raise --data.strong, or lower --data.weak.")
+        plain = self.optimizer.weight_decay == 0
+        require(self, "optimizer", plain, "an optimizer with weight_decay 0", "The flow beside it has none.")
         own = self.objective.loss == NonContrastive()
         require(self, "objective", own, "the loss NonContrastive() as it is", "Flow and theory are of that one.")
         few = RandomStarts(min(50, self.starts))
         single = RandomStarts(self.wide_networks * probes.WIDEST, width=1)
-        equal, most = replace(self.data, strong=3.0, weak=3.0), INTEGRATION
+        strong, most = self.data.strong, INTEGRATION
+        almost = replace(self.data, patches=16, weak=ALMOST * strong)
+        equal = replace(self.data, strong=almost.weak, weak=almost.weak)
         head = InfiniteBatches(self.data, RandomStarts(self.starts), self.head, duration=self.duration, steps=most)
         alone = replace(head, head=None)
         no_stop = replace(head, loss=NonContrastive(stop_gradient=False))
@@ -83,10 +96,10 @@ class PredictionHeadArms(Study):
         rare = replace(head, data=replace(equal, strong_share=0.9))
         both = replace(head, data=replace(self.data, both=True))
         longer = replace(head, start=few, duration=1e3 * self.duration)
-        sizes = Axis("data.input_dim", (32, 100, 316, 1000, 3162, 10000)), Axis("data.weak", (1.0, 2.0))
-        ratios = (Axis("data.weak", (0.4, 1.0, 2.0, 3.0)),)
+        sizes = Axis("data.input_dim", (32, 100, 316, 1000, 3162, 10000)), Axis("data.weak", (strong / 4, strong / 2))
+        ratios = (Axis("data.weak", tuple(share * strong for share in (0.1, 0.25, 0.5, 0.75))),)
 
-        small = replace(self.data, input_dim=32, patches=16, weak=3.0)
+        small = replace(almost, input_dim=32)
         given = Online(CubicPatches(overlaps=(0.30, 0.05, 0.12, 0.15)), IdentityInit(rate=0.3))
         batches = Training(small, given, self.objective, self.optimizer, steps=self.steps, probe_every=self.probe_every)
         batches_alone = replace(batches, learner=replace(given, head=None))
@@ -94,7 +107,7 @@ class PredictionHeadArms(Study):
         beside = InfiniteBatches(
             small, TrainingStart(given.encoder), given.head, duration=as_long, steps=INTEGRATION, probe_every=2
         )
-        early = replace(head, data=replace(self.data, patches=16, weak=3.0), duration=60.0)
+        early = replace(head, data=almost, duration=EARLY)
         averaged = replace(batches, objective=PredictAverage(samples=self.objective.samples), rules={"ema": EMA()})
         averaged = averaged.shortened(AVERAGED)
         averaged_alone = replace(averaged, learner=batches_alone.learner)
@@ -181,8 +194,15 @@ class PredictionHeadArms(Study):
                 random,
                 "Algorithm 1 from random weights that the flow's head rescues early",
                 "random batches",
+                stop_at="unrescued",
             ),
-            Arm("random-batches-no-head", random_alone, "the same without head", "random, no head"),
+            Arm(
+                "random-batches-no-head",
+                random_alone,
+                "the same without head",
+                "random, no head",
+                stop_at="unrescued",
+            ),
             hand_set(
                 "hand-set-gap",
                 16.0,

@@ -93,7 +93,7 @@ def over_sizes(run: xr.Dataset) -> Curves:
     shares = curves(diverse(run), "weak", lambda weak: f"weak feature α_2 = {weak:g}", "input_dim", within=SHARE)
     axis, times = "input dimension (d)", []
     for event, label in (("strong_learned", "T1, strong learned"), ("weak_learned", "T3, weak learned")):
-        time = run[f"time_{event}"].sel(weak=2.0)
+        time = run[f"time_{event}"].isel(weak=-1)
         logs = curve(xr.apply_ufunc(np.log10, median(time, time < np.inf)), label, "input_dim")
         drawn = {part: getattr(logs, part) for part in ("y", "low", "high", "samples")}
         times.append(replace(logs, **{part: 10**values for part, values in drawn.items() if values is not None}))
@@ -101,7 +101,7 @@ def over_sizes(run: xr.Dataset) -> Curves:
         "sizes",
         "Over the input dimension",
         "Left: of the starts that would collapse without head, the share that ends with different features. Right: "
-        "medians over the starts in which it happens, α_2 = 2.",
+        f"medians over the starts in which it happens, α_2 = {float(run['weak'][-1]):g}.",
         Panel("Rescued", axis, "share of starts", shares, log_x=True),
         Panel("When", axis, "time (1/η)", times, log_x=True, log_y=True),
         claims=("rescue-grows-with-dimension", "phase1-time", "phase1-scaling"),

@@ -72,7 +72,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         $T_1 = C_2 \cdot 15 s^6 R_1^3/(12 C_0 \alpha_1^6 B_{11}(0)^4)$. Measured: $T_1$ over that, median at $d = 1000$
         and above.
         """
-        large = run.sel(weak=2.0, drop=True).where(run["input_dim"] >= 1000, drop=True)
+        large = run.isel(weak=-1, drop=True).where(run["input_dim"] >= 1000, drop=True)
         law = theory.phase_one_time(
             large.start_overlap, large.start_noise, moments(self.data), self.data.noise_std, LEARNED
         )
@@ -377,8 +377,8 @@ class InfiniteBatchesClaims(PredictionHeadArms):
 
 
 def exponent_over_dimension(run: xr.Dataset, values: xr.DataArray, given: xr.DataArray) -> np.ndarray:
-    """The exponent over d >= 100 of the median of ``values`` where ``given``, at α_2 = 2, for each replica."""
-    middle = median(values, given).sel(weak=2.0, drop=True)
+    """The exponent over d >= 100 of the median of ``values`` where ``given``, at the larger α_2, for each replica."""
+    middle = median(values, given).isel(weak=-1, drop=True)
     large = middle.where(middle["input_dim"] >= 100, drop=True)
     return fitted_exponent(large["input_dim"].values.astype(float), large.transpose("replica", "input_dim").values)
 

@@ -12,6 +12,7 @@ from featscope.studies.prediction_head.probes import among, at, ends, median, re
 from featscope.studies.worst import largest
 from featscope.theory import prediction_head as theory
 from featscope.training.infinite_batches import moments
+from featscope.training.phases import QUANTITIES
 
 REDEFINED = (
     "Measured where the paper defines the end of substitution, at R_2 < |E_21|/log d, this failed at seed 0 (0.28 or "
@@ -27,6 +28,52 @@ STILL = 0.2  # relative change that counts as none
 @dataclass(frozen=True)
 class PhasesClaims(InfiniteBatchesClaims):
     """Claims of what happens on the way with the head. Options and arms are `PredictionHeadArms`'."""
+
+    @bound(
+        "Lemma B.1",
+        on="head",
+        at_least=MOST,
+        because=f"{CHOICE} Õ(x): up to a factor of log d; O(x): up to one of 2.",
+        note="What the lemma says of variances follows, up to α_1^6 d^-1/2, which is far above 1 at this size.",
+        law="draws",
+    )
+    def random_neurons_at_the_start(self, run: xr.Dataset) -> Found:
+        r"""At the start neurons have norm 1, are hardly alike, and have little of any feature.
+
+        $\|w_j\|^2 = 1 \pm \tilde O(d^{-1/2})$, $|\langle w_1, w_2\rangle| = \tilde O(d^{-1/2})$ and
+        $\max |B| = O(\sqrt{\log d/d})$. Measured: share of starts in which all of this is so.
+        """
+        d, log = self.data.input_dim, np.log(self.data.input_dim)
+        b11, b12, b21, b22, r1, r2, cosine = (at(run, "start", name) for name in QUANTITIES[:7])
+        alike = cosine * (r1 * r2) ** 0.5 + b11 * b21 + b12 * b22  # the most that it can be, whatever their signs
+        parts = {
+            "norms": (abs(b11**2 + b12**2 + r1 - 1) <= log * d**-0.5)
+            & (abs(b21**2 + b22**2 + r2 - 1) <= log * d**-0.5),
+            "apart": alike <= log * d**-0.5,
+            "overlaps": most_of(b11, b12, b21, b22) <= 2 * (log / d) ** 0.5,
+        }
+        return together(parts, run["at"].isel(moment=0).notnull().all("quantity"))
+
+    @bound(
+        "Lemma B.1",
+        not_on="head",
+        at_least=MOST,
+        because=f"Bound: for the lemma's 1 - o(1), {STATED}",
+        note="What is excluded has a probability of order 1/log d, and 1/log 100 is 0.22.",
+        law="draws",
+    )
+    def one_neuron_leads_at_the_start(self, run: xr.Dataset) -> Found:
+        r"""At the start one neuron has clearly more of the strong feature, and all overlaps are of one order.
+
+        $|B_{11}| \ge |B_{21}| (1 + 1/\log d)$ and $\min |B| \ge \max |B|/\log d$. Measured: share of starts in which
+        both is so.
+        """
+        log = np.log(self.data.input_dim)
+        overlaps = [at(run, "start", name) for name in QUANTITIES[:4]]
+        fast, _, slow, _ = overlaps
+        least = -most_of(*(-b for b in overlaps))
+        parts = {"leads": fast >= slow * (1 + 1 / log), "one order": least * log >= most_of(*overlaps)}
+        return together(parts, run["at"].isel(moment=0).notnull().all("quantity"))
 
     @ordering("Section 5", on="head", more_than=0.9, because=CHOICE, note=REDEFINED, law="draws")
     def four_phases(self, run: xr.Dataset) -> Found:
@@ -200,7 +247,7 @@ class PhasesClaims(InfiniteBatchesClaims):
         $E_{21}(T_1) = \frac{\eta_E}{3\eta} (R_1/R_2)^3 \int B_{21}^3 B_{11}^{-2} dB_{11}$, which is $O(\eta_E/\eta d)$.
         Measured: $E_{21}$ at $T_1$ over that, median over rescued trajectories at $d = 1000$ and above.
         """
-        large = run.sel(weak=2.0, drop=True).where(run["input_dim"] >= 1000, drop=True)
+        large = run.isel(weak=-1, drop=True).where(run["input_dim"] >= 1000, drop=True)
         starts = (at(large, "start", "B_21"), at(large, "start", "B_11"), at(large, "T1", "B_11"))
         law = theory.head_at_phase_one(*starts, large.start_noise, large.slow_noise, self.head.rate)
         ratio = (at(large, "T1", "E_21") / law).where(rescued(large) > 0)
@@ -217,9 +264,7 @@ class PhasesClaims(InfiniteBatchesClaims):
         d, log = self.data.input_dim, np.log(self.data.input_dim)
         others = [at(run, "start", name) for name in ("B_12", "B_22", "B_21")]
         still = [relative(ends(run, 0, name), b) <= STILL for name, b in zip(("B_12", "B_22"), others[:2], strict=True)]
-        most = xr.concat([ends(run, 0, name)[1] for name in ("B_12", "B_22", "B_21")], "other").max(
-            "other", skipna=False
-        )
+        most = most_of(*(ends(run, 0, name)[1] for name in ("B_12", "B_22", "B_21")))
         parts = {
             "weak overlaps": still[0] & still[1],
             "B_21": lies(ends(run, 0, "B_21"), others[2] / log, others[2] * log),
@@ -323,6 +368,11 @@ def taken(run: xr.Dataset, first: str, then: str) -> xr.DataArray:
     return done - begun
 
 
+def most_of(*values: xr.DataArray) -> xr.DataArray:
+    """The largest of several; NaN where one is."""
+    return xr.concat(values, "other").max("other", skipna=False)
+
+
 def lies(
     found: tuple[xr.DataArray, xr.DataArray], least: xr.DataArray | float, most: xr.DataArray | float
 ) -> xr.DataArray:
@@ -332,7 +382,7 @@ def lies(
 
 def relative(found: tuple[xr.DataArray, xr.DataArray], before: xr.DataArray) -> xr.DataArray:
     """The largest relative change from ``before``."""
-    return xr.concat([abs(end - before) for end in found], "end").max("end", skipna=False) / abs(before)
+    return most_of(*(abs(end - before) for end in found)) / abs(before)
 
 
 def together(parts: Mapping[str, xr.DataArray], given: xr.DataArray) -> Found:

@@ -15,13 +15,14 @@ from featscope.figures import Figure
 from featscope.models.population import PURE
 from featscope.studies import Runs, Story, last
 from featscope.studies.prediction_head import figures
+from featscope.studies.prediction_head.arms import EARLY
 from featscope.studies.prediction_head.infinite import CHOICE, FEW
 from featscope.studies.prediction_head.phases import PhasesClaims
 from featscope.studies.prediction_head.probes import among, at, diverse, median, rescued, share
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.studies.worst import known
 from featscope.theory.prediction_head import strong_probability
-from featscope.training.infinite_batches import moments
+from featscope.training.infinite_batches import TRIES, moments
 from featscope.training.phases import LEARNED
 
 
@@ -224,7 +225,7 @@ class PredictionHeadStudy(PhasesClaims):
         not_on=("random-batches", "random-batches-no-head"),
         more_than=0.5,
         because=f"Bound: most, {STATED}",
-        note="Of random weights in 100 dimensions those are taken that flow rescues by time 60, a few in a hundred; "
+        note="Of random weights those are taken that flow rescues by time 60, at the default size a few in a hundred; "
         "others take thousands of times longer than noise of batches leaves.",
         law="yes/no",
     )
@@ -234,11 +235,11 @@ class PredictionHeadStudy(PhasesClaims):
         Algorithm 1 on batches, from random weights: both neurons learn the strong feature without head, different ones
         with it. Measured: share of networks with different features in the end.
         """
-        size = abs(last(run, run.overlap)).isel(path=0)
+        size = abs(last(run, run.overlap)).isel(path=0).where(rescued_early(run))
         feature, most = size.fillna(0.0).argmax("feature"), size.max("feature")
         has_one = (size.min("feature") < PURE * most) & (most >= LEARNED)
         different = has_one.all("neuron") & (feature.isel(neuron=0) != feature.isel(neuron=1))
-        return Found(known(different, size), f"{int(different.sum())} networks do.")
+        return Found(known(different, size), f"{int(different.sum())} networks do{none_rescued(run)}.")
 
     @bound("Section 1.1, (1.1)", on="hand-set-gap", not_on="hand-set-equal", at_least=0.99, because=CHOICE, law="draws")
     def symmetric_head_baseline(self, run: xr.Dataset) -> Found:
@@ -276,7 +277,7 @@ class PredictionHeadStudy(PhasesClaims):
         two, widest = (percent(runs["widths"].all_collapsed.isel(doubling=place)) for place in (1, -1))
         return Story(
             f"A prediction head {saves} most networks bound to learn one feature: {saved} learn both with it, "
-            f"{unsaved} without.",
+            f"{unsaved} without{none_rescued(runs['random-batches'])}.",
             "Two neurons learn to agree on two halves of a sample that shows a strong or a weak feature under noise. A "
             "prediction head is a matrix through which one neuron can borrow from the other. Of "
             f"{self.starts} random starts a replica, bars show how those end from which, by a rule, both neurons would "
@@ -290,6 +291,18 @@ class PredictionHeadStudy(PhasesClaims):
                 "any-width-collapses@widths": f"Of networks of 2 neurons {two} do, of 64 neurons {widest}.",
             },
         )
+
+
+def rescued_early(run: xr.Dataset) -> xr.DataArray:
+    """Whether training on batches began where the flow is rescued `EARLY`; runs before 2026-11-28 had none other."""
+    return run.unrescued < 0 if "unrescued" in run else run.last_step >= 0
+
+
+def none_rescued(run: xr.Dataset) -> str:
+    """How many replicas have no start that is rescued `EARLY`, at the end of a sentence; empty if all have one."""
+    lost, replicas = int((~rescued_early(run)).sum()), run.sizes["replica"]
+    why = f"; in {lost} of {replicas} replicas infinite batches rescue none of {TRIES} random weights by time {EARLY:g}"
+    return f"{why}, and on batches nothing is made of these" if lost else ""
 
 
 def distance_from_flow(run: xr.Dataset, flow: xr.Dataset, lr: float, what: str = "overlap") -> np.ndarray:
