@@ -31,7 +31,10 @@ APART = {
 """Study, option and arm, or None for all but one, with what is said of it."""
 IN_ALL_BUT = {("imbalance", "data.token_activity"): "token-masking"}
 """The arm where it is below 1 already."""
-ONE_VALUE = {("pruning", "data.token_activity"), ("prediction-head", "objective.loss.eps")}
+ONE_VALUE = {
+    ("pruning", "data.token_activity"),
+    *(("prediction-head", option) for option in ("objective.loss.eps", "optimizer.weight_decay")),
+}
 """Options of which the study takes the default alone."""
 
 

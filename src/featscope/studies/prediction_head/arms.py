@@ -76,8 +76,8 @@ class PredictionHeadArms(Study):
     def arms(self) -> Sequence[Arm]:
         """With and without the head, what else is left out, sizes, and Algorithm 1 on batches."""
         require(self, "learner", self.learner.width == 2, "a learner of width 2", "The theorem is about two neurons.")
-        given = "Those that are given are the arm `batches`'s own; what is said of the others is of random weights."
-        require(self, "learner", self.learner.overlaps is None, "a learner with overlaps None", given)
+        why = "Those that are given are the arm `batches`'s own; what is said of the others is of random weights."
+        require(self, "learner", self.learner.overlaps is None, "a learner with overlaps None", why)
         weaker = self.data.weak < self.data.strong
         require(self, "data", weaker, "data with weak < strong", "Raise --data.strong, or lower --data.weak.")
         plain = self.optimizer.weight_decay == 0

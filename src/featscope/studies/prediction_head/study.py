@@ -235,7 +235,7 @@ class PredictionHeadStudy(PhasesClaims):
         Algorithm 1 on batches, from random weights: both neurons learn the strong feature without head, different ones
         with it. Measured: share of networks with different features in the end.
         """
-        size = abs(last(run, run.overlap)).isel(path=0).where(rescued_early(run))
+        size = abs(last(run, run.overlap)).isel(path=0).where(unrescued(run) < 0)
         feature, most = size.fillna(0.0).argmax("feature"), size.max("feature")
         has_one = (size.min("feature") < PURE * most) & (most >= LEARNED)
         different = has_one.all("neuron") & (feature.isel(neuron=0) != feature.isel(neuron=1))
@@ -293,14 +293,14 @@ class PredictionHeadStudy(PhasesClaims):
         )
 
 
-def rescued_early(run: xr.Dataset) -> xr.DataArray:
-    """Whether training on batches began where the flow is rescued `EARLY`; runs before 2026-11-28 had none other."""
-    return run.unrescued < 0 if "unrescued" in run else run.last_step >= 0
+def unrescued(run: xr.Dataset) -> xr.DataArray:
+    """0 of replicas without a start that the flow rescues `EARLY`, else -1; runs before 2026-11-28 had none of them."""
+    return run["unrescued"] if "unrescued" in run else xr.full_like(run["last_step"], -1)
 
 
 def none_rescued(run: xr.Dataset) -> str:
     """How many replicas have no start that is rescued `EARLY`, at the end of a sentence; empty if all have one."""
-    lost, replicas = int((~rescued_early(run)).sum()), run.sizes["replica"]
+    lost, replicas = int((unrescued(run) >= 0).sum()), run.sizes["replica"]
     why = f"; in {lost} of {replicas} replicas infinite batches rescue none of {TRIES} random weights by time {EARLY:g}"
     return f"{why}, and on batches nothing is made of these" if lost else ""
 
