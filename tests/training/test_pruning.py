@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import orthogonal, spectral_norm, weight_norm
+from torch.nn.utils.parametrize import remove_parametrizations
+from torch.nn.utils.prune import l1_unstructured
 from torch.utils.checkpoint import checkpoint
 from toys import experiment
 
@@ -40,6 +43,10 @@ def kept_of(config: MagnitudePruning, module: nn.Module) -> torch.Tensor:
 
 def info_nce(anchor, keys) -> torch.Tensor:
     return (products(anchor, keys).div(TAU).logsumexp(-1) - paired(anchor, keys) / TAU).mean(-1)
+
+
+def in_part(layer: nn.Module) -> nn.Module:
+    return l1_unstructured(layer, "weight", 0.5)
 
 
 def brelu(u: np.ndarray) -> np.ndarray:
@@ -436,6 +443,43 @@ def refuses_rows(part: nn.Module) -> None:
 @pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
 def test_inputs_of_an_embedding_are_no_neurons(kind):
     refuses_rows(kind(8, 4))
+
+
+@pytest.mark.parametrize("gradient", ["straight-through", "theory"])
+@pytest.mark.parametrize("granularity", ["entry", "neuron"])
+@pytest.mark.parametrize(
+    "made",
+    [weight_norm, nn.utils.weight_norm, orthogonal, spectral_norm, nn.utils.spectral_norm, in_part],
+    ids=["weight_norm", "old_weight_norm", "orthogonal", "spectral_norm", "old_spectral_norm", "prune"],
+)
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+def test_layers_that_make_their_weight_of_other_parameters_are_refused(made, granularity, gradient):
+    module = nn.Sequential(nn.Linear(3, 4), made(nn.Linear(4, 5)))
+    with pytest.raises(ValueError, match=r"^'1' makes its weight of other .*allowed are layers .*Take that off first"):
+        MagnitudePruning(0.5, granularity, gradient).on(module)
+    MagnitudePruning(0.5, granularity, gradient).on(module[0])
+
+
+def test_a_layer_whose_parametrisation_was_removed_is_pruned():
+    layer = weight_norm(nn.Linear(4, 6))
+    with pytest.raises(ValueError, match=r"^'ParametrizedLinear' makes its weight"):
+        MagnitudePruning(0.5).on(layer)
+    assert kept_of(MagnitudePruning(0.5), remove_parametrizations(layer, "weight")).sum() == 3
+
+
+class Experts(nn.Module):
+    """A parameter of three axes, as in transformers' Mixtral: experts, outputs, inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down_proj = nn.Parameter(torch.randn(4, 5, 3))
+
+
+def test_experts_of_a_layer_are_no_neurons():
+    with pytest.raises(ValueError, match=r"^'1.down_proj' has 3 axes .*allowed is granularity = 'entry'"):
+        MagnitudePruning(0.5).on(nn.Sequential(nn.Linear(3, 3), Experts()))
+    assert kept_of(MagnitudePruning(0.5, "entry"), Experts()).sum() == 30
+    assert kept_of(MagnitudePruning(0.5), nn.Bilinear(3, 2, 4)).sum() == 2
 
 
 def test_rows_of_transformers_conv1d_are_no_neurons():

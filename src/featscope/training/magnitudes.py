@@ -1,6 +1,6 @@
 """Which parameters of a module are weights that can be pruned, and which of them are smallest."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 from jaxtyping import Bool, Float
@@ -30,10 +30,53 @@ def weights_of(module: nn.Module, stacked: bool) -> Iterator[tuple[str, Float[Te
             yield name, weight.flatten(2)
 
 
-def is_by_input(part: nn.Module) -> bool:
+def require_prunable(module: nn.Module, names: Iterable[str], by_neuron: bool, stacked: bool) -> None:
+    """Raise `ValueError` where hiding is not of weights, or not of neurons.
+
+    Args:
+        module: has the parameters.
+        names: of those that `weights_of` takes.
+        by_neuron: whether rows are hidden, and not single entries.
+        stacked: as for `weights_of`.
+    """
+    parts = dict(module.named_modules())
+    for name, part in parts.items() if by_neuron else ():
+        if _is_by_input(part):
+            raise ValueError(
+                f"{name!r} is of the kind {type(part).__name__}, whose rows are inputs, not neurons: allowed is "
+                "granularity = 'entry'. Or prune a part of the network that has none."
+            )
+    for name in names:
+        if (made := _made_of(name, parts)) is not None:
+            raise ValueError(
+                f"{made or type(module).__name__!r} makes its weight of other parameters, such as {name!r}; to hide "
+                "these is not to hide weights: allowed are layers whose weight is a parameter. Take that off first, by "
+                "torch.nn.utils.parametrize.remove_parametrizations or, of the older form, remove_weight_norm. Or "
+                "prune a part of the network that has none."
+            )
+        part, axes = parts[name.rpartition(".")[0]], module.get_parameter(name).ndim - stacked
+        if by_neuron and axes > 2 and not isinstance(part, _LAYERS):
+            raise ValueError(
+                f"{name!r} has {axes} axes and is of no layer of torch, so that the first may be of experts or heads, "
+                "not of neurons: allowed is granularity = 'entry'. Or prune a part of the network that has none."
+            )
+
+
+def _is_by_input(part: nn.Module) -> bool:
     """Whether rows of a layer's weight are inputs, not neurons."""
     conv1d_of_transformers = type(part).__name__ == "Conv1D" and not isinstance(part, nn.Conv1d)
     return isinstance(part, _BY_INPUT) or conv1d_of_transformers
+
+
+def _made_of(name: str, parts: Mapping[str, nn.Module]) -> str | None:
+    """The layer that computes its weight from the parameter ``name``, by a parametrisation or by a hook of the older
+    weight_norm, spectral_norm or prune; None where the parameter is the weight."""
+    layer, inside, _ = f".{name}".partition(".parametrizations.")
+    if inside:
+        return layer[1:]
+    layer, _, own = name.rpartition(".")
+    computed = vars(parts[layer]).get(own.rpartition("_")[0])  # ``weight`` of ``weight_g``, which is no parameter then
+    return layer if isinstance(computed, Tensor) else None
 
 
 def all_but_smallest(

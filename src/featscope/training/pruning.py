@@ -20,7 +20,7 @@ from featscope.losses.similarity import Masked
 from featscope.numbers import place_of_doubles
 from featscope.options import require, require_word
 from featscope.training.batch_norm import batch_statistics, estimate_statistics
-from featscope.training.magnitudes import all_but_smallest, energy_along, is_by_input, weights_of
+from featscope.training.magnitudes import all_but_smallest, energy_along, require_prunable, weights_of
 
 _CHECKPOINTING = "gradient_checkpointing", "grad_checkpointing"
 """Where parts of transformers and of timm keep whether activations are computed anew in the backward pass."""
@@ -103,8 +103,9 @@ class PruningMask(nn.Module):
         began: step of the first choice; -1 before.
 
     Raises:
-        ValueError: the module has no weight matrix and no filter, or neurons are asked for of a part whose rows are
-            inputs: a transposed convolution, an embedding, transformers' Conv1D.
+        ValueError: the module has no weight matrix and no filter, or a layer that makes its weight of other parameters
+            (weight_norm, a parametrisation), or neurons are asked for of a part whose rows are inputs (a transposed
+            convolution, an embedding, transformers' Conv1D) or of a parameter with more axes that is of no layer.
     """
 
     kept: Bool[Tensor, "replica unit"]
@@ -116,13 +117,8 @@ class PruningMask(nn.Module):
         self.granularity, self.gradient = config.granularity, config.gradient
         self.score, self.every, self.start = config.score, config.every, config.start
         self._stacked = bool(getattr(module, "replica_axis", False))
-        turned = [(name, type(part).__name__) for name, part in module.named_modules() if is_by_input(part)]
-        if turned and config.granularity == "neuron":
-            (name, kind), *_ = turned
-            raise ValueError(
-                f"{name!r} is of the kind {kind}, whose rows are inputs, not neurons: allowed is "
-                "granularity = 'entry'. Or prune a part of the network that has none."
-            )
+        names = [name for name, _ in self._weights(module)]
+        require_prunable(module, names, self.granularity == "neuron", self._stacked)
         magnitudes = self._magnitudes(module)
         if not magnitudes:
             raise ValueError(f"{type(module).__name__} has no weight matrix and no filter to prune")
