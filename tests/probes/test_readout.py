@@ -1,5 +1,8 @@
 """Read-outs of features whose classes are known."""
 
+import math
+
+import pytest
 import torch
 
 from featscope.probes.readout import (
@@ -23,6 +26,11 @@ def test_silhouette_tells_clusters_from_a_cloud():
     features, labels = clusters(90, 0.02, 0)
     assert silhouette(features[:, :3], labels) > 0.8
     assert abs(silhouette(*clusters(90, 50.0, 0))) < 0.1
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [2, 0, 1], [1, 1, 1], [0]])
+def test_of_one_class_or_of_one_sample_each_there_is_no_silhouette(labels):
+    assert math.isnan(silhouette(torch.randn(len(labels), 3), torch.tensor(labels)))
 
 
 def test_regression_recovers_a_linear_target_and_nothing_else():

@@ -129,6 +129,13 @@ def test_the_wide_resnet_runs():
     assert np.isfinite(run["density"]).all()
 
 
+def test_without_a_silhouette_its_claim_says_nothing():
+    """As of a few test images, all of different classes."""
+    runs = {arm: run.assign(silhouette=run.silhouette * np.nan) for arm, run in TRIAL.runs.items()}
+    (test,) = (test for test in DecouplingImages.tests if test.statement.id == "augmentation-separates-classes")
+    assert {test.judge(TINY, arm, runs).verdict for arm in test.arms(TINY)} == {"undecided"}
+
+
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
@@ -138,6 +145,7 @@ def test_the_wide_resnet_runs():
         ({"probe_every": 0}, "DecouplingImages.probe_every"),
         ({"train": -1}, "DecouplingImages.train"),
         ({"data": "shapes", "test": 0}, "Images.test"),
+        ({"test": 1}, "DecouplingImages.test"),
     ],
 )
 def test_wrong_options_are_named(wrong, named):

@@ -41,8 +41,11 @@ def mean_colour(images: Float[Tensor, "image 3 height width"]) -> Float[Tensor, 
 def silhouette(features: Features, labels: Labels) -> float:
     """Mean silhouette of the classes as clusters, by cosine distance of standardised features.
 
-    1: classes are tight and far apart; 0: they overlap; below 0: samples lie nearer to other classes.
+    1: classes are tight and far apart; 0: they overlap; below 0: samples lie nearer to other classes. NaN where all
+    samples are of one class, or all of different ones.
     """
+    if not 2 <= len(labels.unique()) < len(labels):
+        return float("nan")
     return float(silhouette_score(on_sphere(standardised(features)[0]), labels.cpu().numpy(), metric="cosine"))
 
 

@@ -17,6 +17,7 @@ from featscope.data import Images
 from featscope.figures import Figure
 from featscope.losses import NTXent
 from featscope.models import AlexNet, WideResNet
+from featscope.options import require
 from featscope.studies import Arm, Runs, Story, last
 from featscope.studies.decoupling_images import figures, probes
 from featscope.studies.images import GAINED, SIGN, UNTRAINED, ImageStudy, against_itself, gained, higher
@@ -68,6 +69,10 @@ class DecouplingImages(ImageStudy):
     default_replicas = 4
     on_cpu: ClassVar[Mapping[str, int]] = {"train": 5000, "test": 4000}
     few: ClassVar[Mapping[str, Any]] = {"train": 48, "test": 32, "alexnet": AlexNet(width=4)}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "test", self.test != 1, "0, None, or >= 2", "A map of one image has no distances.")
 
     def arms(self) -> Sequence[Arm[ImageTraining]]:
         """Three contrastive ones, two supervised ones, and the network they begin from."""
