@@ -7,9 +7,10 @@ import pytest
 import torch
 import xarray as xr
 
+from featscope.claims import Claim
 from featscope.data import class_sizes
 from featscope.figures import Agreement, Bars, Curves
-from featscope.models import ResNet18
+from featscope.models import AlexNet, ResNet18
 from featscope.options import ConfigError
 from featscope.probes.long_tail import accuracy, gap, tail_minus_head
 from featscope.streams import Streams
@@ -98,14 +99,27 @@ def test_pruning_is_measured_where_it_happens():
     assert shares @ sizes / sum(sizes) == pytest.approx(pruned["pruned_share"].values)
 
 
+def share_of(study: LongTailImages, run: xr.Dataset) -> Claim:
+    (test,) = (test for test in LongTailImages.tests if test.statement.id == "pruned-share")
+    return test.judge(study, "pruned", {"pruned": run})
+
+
 @pytest.mark.parametrize(("ratio", "share"), [(0.3, 0.275), (0.45, 0.475)])
 def test_the_share_of_filters_is_that_of_layers_which_round_each_for_itself(ratio: float, share: float):
     """4, 8, 12, 8 and 8 filters: 1, 2, 4, 2 and 2 of them at .3, and 2, 4, 5, 4 and 4 at .45."""
     study = replace(TINY, pruning=MagnitudePruning(ratio, "neuron", "straight-through"), steps=1)
-    test = next(test for test in LongTailImages.tests if test.statement.id == "pruned-share")
-    found = test.judge(study, "pruned", {"pruned": measure(study, study.arm("pruned"), 1)})
+    found = share_of(study, measure(study, study.arm("pruned"), 1))
     assert found.predicted == pytest.approx(share)
     assert found.verdict == "holds"
+
+
+def test_of_few_weights_the_share_is_rounded_to_whole_ones_and_one_more_is_noticed():
+    study = replace(TINY, alexnet=AlexNet(1), steps=1)
+    run = measure(study, study.arm("pruned"), 1)
+    found = share_of(study, run)
+    assert found.predicted == pytest.approx(118 / 237)
+    assert found.verdict == "holds"
+    assert share_of(study, run.assign(pruned_share=run.pruned_share + 1 / 237)).verdict == "fails"
 
 
 @pytest.mark.parametrize(("granularity", "expected"), [("entry", True), ("neuron", False)])
@@ -257,8 +271,15 @@ def test_on_cuda_the_default_is_all_images():
         ({"steps": -1}, "steps"),
         ({"probe_every": 0}, "probe_every"),
         ({"pruning": MagnitudePruning(0.5)}, "pruning"),
+        ({"imbalance": 1.0}, "imbalance"),
+        ({"pruning": replace(LongTailImages().pruning, ratio=0.0)}, "ratio"),
+        ({"steps": 5, "pruning": replace(LongTailImages().pruning, start=5)}, "start"),
     ],
 )
 def test_wrong_options_are_named(wrong, named):
     with pytest.raises(ConfigError, match=rf"\.{named} = .* is out of range"):
         LongTailImages(**wrong)
+
+
+def test_pruning_may_begin_with_the_last_step():
+    assert LongTailImages(steps=5, pruning=replace(LongTailImages().pruning, start=4)).pruning.start == 4

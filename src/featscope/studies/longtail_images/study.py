@@ -52,7 +52,7 @@ class LongTailImages(ImageStudy):
     Attributes:
         data: "cifar10", "cifar100" or another data set of the Hub by its name; a folder with the Hub's parquet files,
             or with images and lists of them (ImageNet-LT); or "shapes" for procedural images, which need no files.
-        imbalance: images of the largest class over those of the smallest, ρ. None where the training split is
+        imbalance: images of the largest class over those of the smallest, ρ > 1. None where the training split is
             long-tailed as it is (ImageNet-LT); there are then no balanced arms.
         largest: training images of the largest class; 0 for all of a class, None for 1,000 on the CPU and all on CUDA.
         probe: images of each class that the linear probe is fitted to; 0 for all, None for 500 on the CPU and all on
@@ -89,8 +89,12 @@ class LongTailImages(ImageStudy):
     def __post_init__(self) -> None:
         through = self.pruning.gradient == "straight-through"
         require(self, "pruning", through, "one with gradient 'straight-through'", "Heads take no pairs of outputs.")
-        require(self, "imbalance", self.imbalance is None or self.imbalance >= 1, ">= 1, or None")
+        rare = self.imbalance is None or self.imbalance > 1
+        require(self, "imbalance", rare, "> 1, or None", "At 1 no class is rare.")
         super().__post_init__()
+        require(self.pruning, "ratio", self.pruning.ratio > 0, "> 0 and < 1 here", "At 0 nothing is pruned.")
+        steps, cure = max(1, self.steps), "Else no step is pruned: begin earlier, or take more steps."
+        require(self.pruning, "start", self.pruning.start < steps, f">= 0 and < {steps}, the steps of training", cure)
 
     def arms(self) -> Sequence[Arm[ImageTraining]]:
         """Long-tailed and balanced images, each with and without pruning, and the network that all begin from."""
@@ -154,9 +158,9 @@ class LongTailImages(ImageStudy):
         on="pruned",
         not_on={"plain": "Control: this arm does not prune."},
         relation="=",
-        within=1e-3,
-        because="Tolerance: α is rounded to whole weights, of which the smallest networks have thousands. Of whole "
-        "filters it is rounded in each layer, which the prediction has.",
+        within=1e-6,
+        because="Tolerance: rounding in single precision. That α is rounded to whole weights, or to whole filters in "
+        "each layer, is in the prediction.",
         law="exact",
         range=SHARE,
     )
@@ -169,12 +173,14 @@ class LongTailImages(ImageStudy):
 
     @property
     def _to_be_pruned(self) -> float:
-        """α, or what becomes of it where each layer prunes whole filters."""
-        if self.pruning.granularity == "entry":
-            return self.pruning.ratio
+        """What becomes of α where the network prunes whole weights, or each layer whole filters."""
         network = self.arm("pruned").recipe.learner.build(None, Streams(0, [0]).at("filters"))
-        filters = [weight.shape[1] for _, weight in weights_of(network, stacked=False) if weight.shape[1] > 1]
-        return sum(round(self.pruning.ratio * each) for each in filters) / sum(filters)
+        weights = [weight for _, weight in weights_of(network, stacked=False)]
+        if self.pruning.granularity == "entry":
+            units = [sum(weight.numel() for weight in weights)]
+        else:
+            units = [weight.shape[1] for weight in weights if weight.shape[1] > 1]
+        return sum(round(self.pruning.ratio * each) for each in units) / sum(units)
 
     @gained("Section 4", on={"plain": GAINED}, not_on=UNTRAINED, note=UNSAID)
     def training_helps(self, run: xr.Dataset, runs: Runs, arm: str) -> Found:
