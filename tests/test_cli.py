@@ -21,9 +21,11 @@ from featscope.commands import run as commands
 from featscope.commands.parsing import as_typed, program
 from featscope.commands.show import card_of, stored_card
 from featscope.commands.sweep import axis_values
+from featscope.data import Images, SparseTokens, class_sizes
 from featscope.losses import InfoNCE
 from featscope.options import ConfigError
-from featscope.registry import entries
+from featscope.registry import entries, find
+from featscope.streams import Streams
 from featscope.studies.decoupling import Decoupling
 from featscope.tex import in_unicode
 from featscope.training import SGD, Training
@@ -407,6 +409,31 @@ def test_options_without_an_owner_are_named_as_they_are_typed(said, typed):
     assert str(refused.value) == typed
 
 
+@pytest.mark.parametrize(
+    ("study", "build", "said"),
+    [
+        (
+            "longtail-images",
+            lambda at: class_sizes(10, 50, 100.0),
+            "--imbalance = 100 .* at most 50, .* Take more images",
+        ),
+        (
+            "longtail-images",
+            lambda at: Images("shapes", 4, 4).build(at).sample(at, 9),
+            "--batch = 9 .* at most 4, .* Take smaller batches",
+        ),
+        (
+            "imbalance",
+            lambda at: SparseTokens().build(at).projected_pairs(at, 2),
+            "--objective.noise = 'projected' .* allowed is 'dense'",
+        ),
+    ],
+)
+def test_what_data_refuse_is_named_as_the_option_is_typed(study, build, said):
+    with pytest.raises(ConfigError, match=f"^{said}"), as_typed(find(study)[1]):
+        build(Streams(0, [0]).at("data"))
+
+
 def test_another_kind_of_part_is_named_last_before_its_own_options(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(commands, "report_run", lambda out: out / "report.html")
     out = tmp_path / "run"
@@ -471,11 +498,20 @@ def test_an_axis_that_cannot_be_read_is_refused_with_how_to_write_it(capfd, tmp_
     assert not (tmp_path / "run").exists()
 
 
-def test_an_option_that_an_axis_sets_is_refused(capfd, tmp_path):
-    words = ["--axis", "lr=0.1,0.2", "--optimizer.lr", "0.7", "--out", tmp_path / "run"]
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [
+        (["--optimizer.lr", "0.7"], "0.7"),
+        (["--optimizer.lr", "0.25"], "0.25"),  # the default
+        (["--optimizer.lr=0.25"], "0.25"),
+        (["optimizer:torch-optimizer", "--optimizer.lr", "0.001"], "0.001"),
+    ],
+)
+def test_an_option_that_an_axis_sets_is_refused(capfd, tmp_path, typed, value):
+    words = ["--axis", "lr=0.1,0.2", "--steps", "1", "--replicas", "1", "--out", tmp_path / "run", *typed]
     code, _, err = call(capfd, "sweep", "decoupling", *words)
     assert code == 2
-    assert "--optimizer.lr = 0.7 would be lost: --axis lr=0.1,0.2 sets it at every point. Leave it out" in err
+    assert f"--optimizer.lr = {value} would be lost: --axis lr=0.1,0.2 sets it at every point. Leave it out" in err
     assert not (tmp_path / "run").exists()
 
 

@@ -57,7 +57,7 @@ def test_without_imbalance_all_classes_are_of_one_size():
 
 
 def test_a_class_without_images_is_an_error():
-    with pytest.raises(ConfigError, match=r"ratio of 100 .* at most 99"):
+    with pytest.raises(ConfigError, match=r"^imbalance = 100 .* at most 99"):
         class_sizes(10, 99, 100.0)
 
 

@@ -199,7 +199,10 @@ def test_wrong_options_are_named_with_what_is_allowed(options, message):
 
 @pytest.mark.parametrize(
     ("parts", "message"),
-    [("pairs_unmixed", "^means = False is out of range"), ("projected_pairs", "^noise = 'projected' is out of range")],
+    [
+        ("pairs_unmixed", "^means = False is out of range"),
+        ("projected_pairs", "^objective.noise = 'projected' is out of range"),
+    ],
 )
 def test_parts_of_mean_tokens_are_not_given_for_tokens(parts, message):
     source, _ = draw(SMALL, count=2, means=False)

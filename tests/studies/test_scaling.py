@@ -191,6 +191,7 @@ def test_a_trend_that_is_judged_anew_prints_its_table_and_foretells_anew(outcome
         ("width", "--width", "3"),
         ("width", "--data.target", "3.0"),
         ("width", "--steps", "20"),
+        ("width", "--steps", "12"),  # the default
         ("n", "--data.target", "3.0"),
     ],
 )

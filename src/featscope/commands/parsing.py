@@ -65,6 +65,16 @@ def only_name(words: list[str], command: str, what: str) -> str:
     return name
 
 
+def typed_options(words: list[str]) -> dict[str, str]:
+    """Which options ``words`` set, whether or not to their defaults, and to what: ``{"--data.features": "64"}``."""
+    found = {}
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("--"):
+            option, joined, value = word.partition("=")
+            found[option.replace("_", "-")] = value if joined else after
+    return found
+
+
 def option_names(kind: Any, prefix: str = "--") -> Iterator[tuple[tuple[str, str], str]]:
     """(class, field) -> the option as it is typed, for ``kind`` and all options within."""
     if plain := get_origin(kind):  # `Contrastive[Own]`: what its parameters stand for

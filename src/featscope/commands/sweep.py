@@ -11,10 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from featscope.axes import Axis, find_option, is_whole, numeric_options
-from featscope.commands.parsing import as_typed, name_and_options
+from featscope.commands.parsing import as_typed, name_and_options, typed_options
 from featscope.commands.run import execute, stored_study, study_options, trainer
 from featscope.options import ConfigError
-from featscope.report.provenance import changed_options
 from featscope.runs import Settings
 from featscope.runs.execute import Outcome
 from featscope.runs.growing import grow
@@ -56,10 +55,10 @@ def sweep(words: list[str]) -> int:
         path, values = find_option(chosen.study, option, name), axis_values(axis, spec)
         if spec.endswith(":log") and is_whole(chosen.study, path):
             values = tuple(dict.fromkeys(float(round(value)) for value in values))
-        typed, changed = f"--{path.replace('_', '-')}", changed_options(chosen.study)
-        if typed in changed and numeric_options(chosen.study)[path] not in values:
+        typed, given = f"--{path.replace('_', '-')}", typed_options(options)
+        if typed in given and numeric_options(chosen.study)[path] not in values:
             raise ConfigError(
-                f"{typed} = {changed[typed]} would be lost: --axis {axis} sets it at every point. Leave it out, or "
+                f"{typed} = {given[typed]} would be lost: --axis {axis} sets it at every point. Leave it out, or "
                 "give one of these values"
             )
         axes.append(Axis(path, values))

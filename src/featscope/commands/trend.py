@@ -12,10 +12,9 @@ from rich.table import Table
 
 from featscope.axes import find_option
 from featscope.claims.family import worth
-from featscope.commands.parsing import as_typed, name_and_options
+from featscope.commands.parsing import as_typed, name_and_options, typed_options
 from featscope.commands.run import execute, study_options, trainer
 from featscope.options import ConfigError
-from featscope.report.provenance import changed_options
 from featscope.runs.execute import Outcome
 from featscope.runs.folder import RunFolder
 from featscope.runs.lock import locked
@@ -43,21 +42,21 @@ def trend(words: list[str]) -> int:
     train = trainer(chosen.trend.engine, chosen.trend.address, chosen.telling.show)
     with chosen.telling.refusals(), as_typed(type(chosen), chosen.study):
         study = ScalingStudy(chosen.study, chosen.trend.axis, chosen.trend.sizes)
-        _require_free(study)
+        _require_free(study, typed_options(options))
         code, _ = execute(
             study, chosen.settings, out, again, chosen.resume, chosen.overwrite, train, tell_trends, chosen.telling
         )
     return code
 
 
-def _require_free(study: ScalingStudy) -> None:
-    """Raise `ConfigError` if an option was typed that the ladder sets at every size."""
-    ladder, changed = study.ladder, changed_options(study)
+def _require_free(study: ScalingStudy, given: Mapping[str, str]) -> None:
+    """Raise `ConfigError` if an option was typed, see `typed_options`, that the ladder sets at every size."""
+    ladder = study.ladder
     for option in filter(None, (ladder.axis, *ladder.at, *ladder.pace)):
         typed = f"--{find_option(study.study, option).replace('_', '-')}"
-        if typed in changed:
+        if typed in given:
             raise ConfigError(
-                f"{typed} = {changed[typed]} would be lost: the ladder over {ladder.name} sets it at every size. "
+                f"{typed} = {given[typed]} would be lost: the ladder over {ladder.name} sets it at every size. "
                 "Leave it out"
             )
 

@@ -185,7 +185,8 @@ class ImageSource(nn.Module):
         pixels, labels, _ = self.train_set
         if count > len(labels):
             raise ConfigError(
-                f"a batch of {count} images is out of range: allowed is at most {len(labels)}, all there are"
+                f"batch = {count} is out of range: allowed is at most {len(labels)}, all images there are. Take "
+                "smaller batches, or more images"
             )
         index = draws.choice(len(labels), count)[0]
         return ImageSample(as_float(pixels[index])[None], labels[index][None])

@@ -28,8 +28,8 @@ def class_sizes(classes: int, largest: int, ratio: float) -> list[int]:
     """
     if largest < ratio:
         raise ConfigError(
-            f"a ratio of {ratio:g} is out of range: allowed is at most {largest}, the images of the largest class, or "
-            "the smallest has none. Take more images, or a smaller ratio."
+            f"imbalance = {ratio:g} is out of range: allowed is at most {largest}, the images of the largest class, or "
+            "the smallest has none. Take more images, or less imbalance."
         )
     # 5000 * 100**-1.0 is a hair below 50 on some machines.
     return [int(largest * ratio ** (-k / (classes - 1)) + 1e-9) for k in range(classes)]

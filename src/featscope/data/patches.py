@@ -188,5 +188,7 @@ class ProjectedPatches:
 
     def _look_once(self) -> None:
         if self._looked:
-            raise ConfigError("noise = 'projected' is out of range: allowed is 'dense' where a batch is seen twice")
+            raise ConfigError(
+                "objective.noise = 'projected' is out of range: allowed is 'dense' where a batch is seen twice"
+            )
         self._looked = True

@@ -170,7 +170,9 @@ class SparseTokensSource(nn.Module):
             ConfigError: the source does not give mean tokens.
         """
         if not self.means:
-            raise ConfigError("noise = 'projected' is out of range: allowed is 'dense' but under uniform attention")
+            raise ConfigError(
+                "objective.noise = 'projected' is out of range: allowed is 'dense' but under uniform attention"
+            )
         return ProjectedInputs(self._codes(draws, count), self.dictionary, self._std, draws)
 
     def pairs_unmixed(self, draws: Draws, count: int) -> UnmixedPairs:
