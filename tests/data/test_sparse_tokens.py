@@ -60,6 +60,16 @@ def test_features_are_as_frequent_as_asked_and_both_signs_are_alike(q):
     assert np.abs(np.concatenate([pairs, together])).max() < 5 / sqrt(COUNT)  # features are independent
 
 
+def test_each_feature_can_have_a_frequency_of_its_own():
+    """In place of the two of majority and minority, which is still who comes last."""
+    source, pairs = draw(replace(SMALL, frequencies=(1.0, 0.6, 0.6, 0.1), token_activity=1.0))
+    p = np.array([0.5, 0.3, 0.3, 0.05])
+    active = (pairs.codes_x[0] != 0).numpy()
+    assert (np.abs(active.mean(0) - p) < 5 * np.sqrt(p * (1 - p) / COUNT)).all()
+    assert source.minority == 1
+    assert source.balanced().activity[0].tolist() == [0.5] * 4
+
+
 @pytest.mark.parametrize("q", [0.4, 0.05])
 def test_tokens_show_a_feature_independently_given_that_one_does_and_those_of_x_and_y_are_chosen_apart(q):
     """All 49 patterns of three tokens in X and three in Y, against products of Bernoulli laws, rejected if empty."""
@@ -185,6 +195,12 @@ def test_rounding_does_not_push_a_feature_out_of_all_tokens(dtype, q, tokens):
         ({"minority": 21}, r"SparseTokens.minority = 21 .* between 0 and features = 20"),
         ({"minority": -1}, r"SparseTokens.minority = -1"),
         ({"eps_min": 1.1}, r"SparseTokens.eps_min = 1.1 .* between 0 and 1"),
+        (
+            {"features": 3, "frequencies": (1.0, 0.2)},
+            r"SparseTokens.frequencies = \(1.0, 0.2\) .* 3 numbers between 0 and 1, one a feature, or none",
+        ),
+        ({"features": 3, "frequencies": (1.0, 1.0, 1.1)}, r"SparseTokens.frequencies = \(1.0, 1.0, 1.1\) .* 0 and 1"),
+        ({"features": 3, "frequencies": (1.0, 1.0, float("nan"))}, r"SparseTokens.frequencies = .* finite"),
         ({"eps_min": float("nan")}, r"SparseTokens.eps_min = nan .* finite"),
         ({"activity": 0.0}, r"SparseTokens.activity = 0.0 .* > 0 and <= 1"),
         ({"tokens": 0}, r"SparseTokens.tokens = 0 .* >= 1"),

@@ -8,7 +8,7 @@ import xarray as xr
 
 from featscope.data import SparseTokens
 from featscope.studies import Arm, Axis
-from featscope.studies.pruning import Pruning, probes, study
+from featscope.studies.pruning import Pruning, probes, study, tiers
 from featscope.studies.pruning.arms import JUDGED, LITTLE
 from featscope.testing import Claims, Trial
 from featscope.theory.pruning import stationary_energies
@@ -21,7 +21,7 @@ STUDY = Pruning(
     steps=600,
 )
 REPLICAS = {"stationary": 16, "straight-through": 12, "one-step-noiseless": 16, "one-step": 8}
-REPLICAS |= {"random-start": 10, "random-start-direction": 10, "too-much": 8}
+REPLICAS |= {"random-start": 10, "random-start-direction": 10, "too-much": 8, "tiers": 12}
 """Where claims are narrow; other arms have 6."""
 NEEDED = {"stationary": (0.0, JUDGED), "random-start-direction": (LITTLE,)}
 """Ratios of what is run again."""
@@ -48,7 +48,8 @@ class Small(Trial):
 
     def again(self, *arms: str | Arm, steps: int | None = None) -> Claims:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(study, "stationary_energies", remembered)
+            for module in (study, tiers):
+                patch.setattr(module, "stationary_energies", remembered)
             return super().again(*(self._at_few_ratios(arm) for arm in arms), steps=steps)
 
     def _at_few_ratios(self, arm: str | Arm) -> Arm:

@@ -343,6 +343,7 @@ def test_with_biases_on_the_curves_stage_1_stays_without():
         ({"data": replace(STUDY.data, minority=0)}, "Imbalance.data = .*minority=0.* 0 < minority < features"),
         ({"data": replace(STUDY.data, minority=12)}, "Imbalance.data = .*minority=12.* 0 < minority < features"),
         ({"data": replace(STUDY.data, eps_min=0.0)}, "Imbalance.data = .*eps_min=0.0.* eps_min > 0"),
+        ({"data": replace(STUDY.data, frequencies=(0.5,) * 12)}, "Imbalance.data = .* data without frequencies"),
         ({"data": replace(STUDY.data, input_dim=12)}, "Imbalance.data = .*input_dim=12.* input_dim > features"),
     ],
 )

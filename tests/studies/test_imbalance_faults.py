@@ -230,6 +230,12 @@ FAULTS = {
         lambda self, experiment: schedule(replace(self, reset=0.5 * self.reset), experiment),
         "thresholds-set",
     ),
+    "thresholds a fiftieth too high at the reset": in_lottery(
+        BiasSchedule,
+        "build",
+        lambda self, experiment: schedule(replace(self, reset=1.02 * self.reset), experiment),
+        "thresholds-set",
+    ),
     "thresholds that do not grow": in_lottery(
         BiasScheduleRule, "forward", frozen_thresholds, "thresholds-rise", steps=120
     ),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from small_pruning import STUDY, TRIAL
+from small_pruning import STUDY, TRIAL, remembered
 
 from featscope.axes import numeric_options, with_options
 from featscope.cli import main
@@ -25,6 +25,7 @@ from featscope.studies.pruning import Pruning, probes
 from featscope.studies.pruning.study import at, final_ratio
 from featscope.studies.sweep import Sweep
 from featscope.testing import by_name, measure
+from featscope.theory.pruning import logit_gap
 from featscope.training import SGD, ContrastivePairs, MagnitudePruning, ProportionalBias
 
 HOLD = [
@@ -52,8 +53,11 @@ HOLD = [
     ("rare-reach-common", "stationary"),
     ("rare-singletons", "stationary"),
     ("settles-at-small-ratios", "random-start-direction"),
+    ("tiers-stay-apart", "tiers"),
+    ("rarest-tier-is-first", "tiers"),
+    ("tiers-join", "tiers"),
 ]
-TOO_FEW_SAMPLES = [("rare-frequency", "one-step")]
+TOO_FEW_SAMPLES = [("rare-frequency", "one-step"), ("tiers-settle", "tiers")]
 DO_NOT = [
     ("stationary-rebalance", "balanced"),
     ("stationary-rebalance", "straight-through"),
@@ -154,7 +158,7 @@ def test_story_and_figures_say_what_was_measured():
         other = {**runs, "stationary": changed}
         assert words in STUDY.story(other, STUDY.claims(other)).found
     figures = list(STUDY.figures(TRIAL.runs))
-    assert [figure.id for figure in figures] == ["energy-ratio", "over-ratio", "one-step", "too-much"]
+    assert [figure.id for figure in figures] == ["energy-ratio", "over-ratio", "tiers", "one-step", "too-much"]
     assert all(figure.title and figure.caption and figure.claims for figure in figures)
     labels = [[curve.label for curve in panel.curves] for panel in figures[0].panels]
     assert labels[0][:-1] == labels[1] == labels[2] == ["no pruning", "α = 0.05", "α = 0.125"]
@@ -178,7 +182,7 @@ def test_story_and_figures_say_what_was_measured():
     ],
 )
 def test_figures_follow_the_options(change, planted, held, pruned):
-    over_time, over_ratio, one_step, _ = replace(STUDY, **change).figures(TRIAL.runs)
+    over_time, over_ratio, _, one_step, _ = replace(STUDY, **change).figures(TRIAL.runs)
     assert f"Left, {held} each feature" in over_time.caption
     for panel in over_ratio.panels:
         assert [curve.label for curve in panel.curves] == [planted, "random, by norm", "random, by direction"]
@@ -247,6 +251,74 @@ def test_what_cannot_run_away_is_in_proportion_to_the_temperature_where_the_loss
     assert test.arms(study)["random-start-direction"][0] == expected
 
 
+FAR = np.linspace(0, 1, 201)  # of the way from where tiers settle to where they are level
+
+
+def of_tiers(settled: tuple[float, float], rarest: np.ndarray, following: np.ndarray) -> xr.Dataset:
+    """Energies of the rarest tier and of the next, where pruning takes them from ``settled`` to the energies given."""
+    shift = 1 + 1e-3 * np.random.default_rng(0).normal(size=(3, 8, 2, 1))
+    still = [np.full(201, one) for one in settled]
+    pairs = [still[0], rarest], [still[1], following], [np.ones(201)] * 2
+    energies = dict(zip(("rarest", "next", "majority"), pairs, strict=True))
+    coords = {"ratio": [0.0, 0.125], "step": 200 + np.arange(201)}
+    dims = ("replica", "ratio", "step")
+    found = {f"{tier}_energy": (dims, shift[i] * pair) for i, (tier, pair) in enumerate(energies.items())}
+    return xr.Dataset(found, coords).assign(last_step=("replica", [400] * 8), diverged=("replica", [-1] * 8))
+
+
+def verdicts_on_tiers(run: xr.Dataset) -> dict[str, str]:
+    tests = {test.statement.id: test for test in STUDY.tests if "tiers" in test.arms(STUDY)}
+    return {name: test.judge(STUDY, "tiers", {"tiers": run}).verdict for name, test in tests.items()}
+
+
+def test_tiers_that_catch_up_one_after_the_other_are_told_from_others():
+    data = STUDY.arm("tiers").recipe.data
+    assert data.frequencies == (1.0,) * 6 + (0.2, 0.1)
+    energies = remembered(
+        0.1 * np.array(data.frequencies), 4, 0.05, 0.25, 128,
+        temperature=1.0, loss_scale="tau", noise_variance=0.05**2 / 4,
+    )  # fmt: skip
+    next_, rarest = energies[-2:] / energies[0]
+    up, later = np.minimum(rarest + FAR, 1.0), np.maximum(next_, np.minimum(rarest + FAR, 1.0))
+    names = "tiers-settle", "tiers-stay-apart", "rarest-tier-is-first", "tiers-join"
+    as_it_should = dict.fromkeys(names, "holds")
+    assert verdicts_on_tiers(of_tiers((rarest, next_), up, later)) == as_it_should
+
+    both_at_once = of_tiers((rarest, next_), up, next_ + (1 - next_) * (up - rarest) / (1 - rarest))
+    assert verdicts_on_tiers(both_at_once) == as_it_should | {"rarest-tier-is-first": "fails"}
+    next_first = of_tiers((rarest, next_), rarest + (1 - rarest) * FAR**3, np.minimum(next_ + FAR, 1.0))
+    assert verdicts_on_tiers(next_first) == as_it_should | {"rarest-tier-is-first": "fails"}
+    stops = of_tiers((rarest, next_), np.minimum(up, next_), np.full(201, next_))
+    assert verdicts_on_tiers(stops) == as_it_should | {"tiers-join": "fails"}
+    nothing = of_tiers((rarest, next_), np.full(201, rarest), np.full(201, next_))
+    neither = {"rarest-tier-is-first": "fails", "tiers-join": "fails"}
+    assert verdicts_on_tiers(nothing) == as_it_should | neither
+    for wrong in ((1.1 * rarest, next_), (rarest, 0.9 * next_)):
+        assert verdicts_on_tiers(of_tiers(wrong, up, later))["tiers-settle"] == "fails"
+    level = of_tiers((next_, next_), up, later)
+    assert verdicts_on_tiers(level)["tiers-stay-apart"] == "fails"
+
+
+def test_what_hiding_must_do_for_three_tiers_it_can_do():
+    """At the energy of the most frequent features a rare one is level if the smaller of its two neurons is hidden so
+    often that the gap is λ over its pull on average. Together that takes less than the share α of all neurons.
+    """
+    for study in (STUDY, Pruning()):
+        data = study.arm("tiers").recipe.data
+        p = data.activity * np.array(data.frequencies)
+        energies = remembered(p, data.tokens, 0.05, 0.25, study.objective.pairs)
+        level = np.full(len(p), (data.tokens * 0.75) ** 2 * energies[0])
+        needed = 0.05 / (16 * p * 0.75)
+        seen = logit_gap(level, p, study.objective.pairs)
+        share = 0.0
+        for tier in (-1, -1 - data.minority // 2):
+            half = level.copy()
+            half[tier] /= 2
+            one_hidden = logit_gap(half, p, study.objective.pairs)[tier]
+            share += data.minority / 2 * (needed[tier] - seen[tier]) / (one_hidden - seen[tier])
+        assert share / (2 * len(p)) < 0.125
+
+
 def test_the_arms_differ_in_what_they_say():
     study = Pruning()
     of = {arm.name: arm.recipe for arm in study.arms()}
@@ -306,6 +378,7 @@ def test_who_is_hidden_is_counted():
         ({"data": replace(STUDY.data, minority=0)}, r"Pruning.data = .* allowed is data with 0 < minority < features"),
         ({"data": replace(STUDY.data, minority=8)}, "0 < minority < features. Some are rare"),
         ({"data": replace(STUDY.data, eps_min=0.0)}, "eps_min > 0. A feature that is never there has no share"),
+        ({"data": replace(STUDY.data, frequencies=(0.5,) * 8)}, "Pruning.data = .* data without frequencies"),
         ({"data": replace(STUDY.data, token_activity=0.5)}, "token_activity = 1. The closed forms"),
         ({"optimizer": SGD(0.1, 0.0)}, "Pruning.optimizer = .* weight_decay > 0. Nothing settles without"),
         ({"start": TokenMLP()}, r"Pruning.start = TokenMLP\(.* allowed is a PlantedStart. Only arms start at random"),

@@ -4,6 +4,7 @@ Healthy and faulty study differ in nothing but the fault: same seed, same draws.
 in is trained anew, and no longer than the claim needs. False alarms: none by chance, seed 0 is fixed.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,14 +12,14 @@ import torch
 from small_pruning import STUDY, TRIAL
 from torch.func import functional_call
 
-from featscope.data import SparseTokensSource
+from featscope.data import SparseTokens, SparseTokensSource
 from featscope.losses import Masked, similarity
 from featscope.testing import Fault
 from featscope.training import GradientTraining, pruning
 from featscope.training.pruning import Pruner, PruningMask
 from featscope.training.rules import ProportionalBiasRule
 
-pairs = SparseTokensSource.pairs
+pairs, build = SparseTokensSource.pairs, SparseTokens.build
 choice, hide, advance = pruning.all_but_smallest, PruningMask._hide, GradientTraining.advance
 
 
@@ -40,6 +41,11 @@ def in_who_is_pruned(where: Any, name: str, line: Any, arm: str) -> Fault:
 def until_settled(where: Any, name: str, line: Any, claim: str) -> Fault:
     """One that takes its time."""
     return Fault(where, name, line, claim, "stationary", steps=STUDY.settling_steps)
+
+
+def in_tiers(where: Any, name: str, line: Any, claim: str) -> Fault:
+    """One that shows where three tiers have settled, or pruning is to level them."""
+    return Fault(where, name, line, claim, "tiers", steps=STUDY.settling_steps)
 
 
 def hidden_activations(self, x):
@@ -125,6 +131,16 @@ FAULTS = {
     ),
     "the largest pruned, to the end": until_settled(
         pruning, "all_but_smallest", lambda norms, ratio: choice(-norms, ratio), "stationary-rebalance"
+    ),
+    "the largest pruned of three tiers": in_tiers(
+        pruning, "all_but_smallest", lambda norms, ratio: choice(-norms, ratio), "rarest-tier-is-first"
+    ),
+    "logits of three tiers unmasked": in_tiers(similarity, "_of_value", lambda whole, pruned: whole, "tiers-join"),
+    "all three tiers alike frequent": in_tiers(
+        SparseTokens,
+        "build",
+        lambda self, draws: build(replace(self, frequencies=(1.0,) * self.features), draws),
+        "tiers-stay-apart",
     ),
     "thresholds that do not follow the norms": until_settled(
         ProportionalBiasRule, "forward", lambda self, experiment, step: None, "stationary-amplitude"

@@ -179,6 +179,21 @@ def test_with_factors_zero_biases_stay_zero():
     assert rule.events()["stage1_end"].tolist() == [1, 1]
 
 
+def test_it_remembers_what_thresholds_were_when_they_were_set_and_of_what_norm():
+    e, rule = stage(weights(0.1))
+    for step, size in ((1, 1.0), (2, 1.1), (3, 2.0)):
+        move(
+            e,
+            rule,
+            torch.cat([weights(0.9 if step == 2 else 0.1, size=size, replicas=1), weights(0.1, replicas=1)]),
+            step,
+        )
+    assert rule.events()["stage1_end"].tolist() == [2, -1]
+    assert torch.allclose(rule.reset_bias[0], torch.tensor(1.1 * RESET))
+    assert torch.allclose(rule.reference_norm[0], torch.tensor(1.1))
+    assert (rule.reset_bias[1] == 0).all()
+
+
 def test_what_it_remembers_is_in_its_state():
     e, rule = stage(weights(0.1))
     move(e, rule, weights(0.9), 1)

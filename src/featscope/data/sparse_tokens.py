@@ -3,8 +3,8 @@
     X = [M z^(l) + ξ^(l)],  Y = [M z⁺^(l) + ξ⁺^(l)],  l = 1..L,   ξ ~ N(0, σ² I) in every token of X and of Y
 
 Feature j is active in a pair with probability p_j = p0 ε_j: ε_j = 1 for majority features, ε_j = ε_min for
-minority ones. An active feature has one sign throughout the pair. "P": the pruning paper, Section 3.1 and
-Definition 3.1; "V": its earlier version, Appendix B.
+minority ones, or one of its own for each. An active feature has one sign throughout the pair. "P": the pruning
+paper, Section 3.1 and Definition 3.1; "V": its earlier version, Appendix B.
 """
 
 from dataclasses import dataclass
@@ -67,6 +67,7 @@ class SparseTokens:
         token_activity: q, the probability that a token shows an active feature; at least one token does, and
             the tokens of X and of Y are chosen apart. At 1 every token shows it.
         noise_std: σ, standard deviation of each noise coordinate of a token.
+        frequencies: ε_j of each feature, where there are more than two; 1 and ε_min if empty.
     """
 
     features: int = 20
@@ -77,6 +78,7 @@ class SparseTokens:
     tokens: int = 4
     token_activity: float = 1.0
     noise_std: float = 0.03
+    frequencies: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         require(self, "features", self.features >= 3, ">= 3", "log log d must be positive.")
@@ -87,12 +89,17 @@ class SparseTokens:
         require(self, "tokens", self.tokens >= 1, ">= 1")
         require(self, "token_activity", 0 < self.token_activity <= 1, "> 0 and <= 1")
         require(self, "noise_std", self.noise_std >= 0, ">= 0")
+        each = len(self.frequencies) in (0, self.features) and all(0 <= eps <= 1 for eps in self.frequencies)
+        allowed = f"{self.features} numbers between 0 and 1, one a feature, or none"
+        require(self, "frequencies", each, allowed)
 
     def build(self, draws: Draws) -> "SparseTokensSource":
         """A source with one orthonormal frame a replica, taken from ``draws``."""
         frame = torch.linalg.qr(draws.normal(self.input_dim, self.features, dtype=torch.float64))[0].float()
         frequency = torch.ones(self.features, device=draws.device)
         frequency[self.features - self.minority :] = self.eps_min
+        if self.frequencies:
+            frequency = frequency.new_tensor(self.frequencies)
         activity = (self.activity * frequency).repeat(draws.replicas, 1)
         std = torch.full((draws.replicas,), self.noise_std, device=draws.device)
         shape = (self.tokens, self.token_activity, self.minority)

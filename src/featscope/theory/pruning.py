@@ -242,11 +242,14 @@ def stationary_energies(
     pull = scale * tokens**2 * p * (1 - bias_ratio)
     spread = noise_variance / (1 - bias_ratio) ** 2
     kappa = np.ones(len(p))
+    before = change = np.zeros(len(p))
     for _ in range(1000):
         gap, tilt = _gap_and_tilt(kappa, p, size, keys)
-        wanted = weight_decay / pull + spread * kappa * tilt
-        change = np.clip(np.log(gap / wanted) / (1 + kappa), -1, 1)  # a Newton step in log κ: the gap falls like e^-κ
-        kappa = kappa * np.exp(change)
+        excess = np.log(gap / (weight_decay / pull + spread * kappa * tilt))
+        # A secant step in log κ: features hardly depend on each other. At first the gap is taken to fall like e^-κ.
+        slope = (before - excess) / np.where(change == 0, 1, change)
+        change = np.clip(excess / np.where((slope > 0.05) & (before != 0), slope, 1 + kappa), -1, 1)
+        before, kappa = excess, kappa * np.exp(change)
         if (np.abs(change) < 1e-10)[kappa > 1e-9].all():
             kappa = np.where(kappa > 1e-9, kappa, 0.0)
             return kappa[member.reshape(-1)] * temperature / (tokens * (1 - bias_ratio)) ** 2

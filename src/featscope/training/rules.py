@@ -111,6 +111,7 @@ class BiasScheduleRule(nn.Module):
     stage2_end: Int[Tensor, "replica"]
     norm: Float[Tensor, "replica neuron"]
     reference_norm: Float[Tensor, "replica neuron"]
+    reset_bias: Float[Tensor, "replica neuron"]
 
     def __init__(self, config: BiasSchedule, weight: Tensor, features: int, lr: float) -> None:
         super().__init__()
@@ -125,6 +126,7 @@ class BiasScheduleRule(nn.Module):
         self.register_buffer("stage2_end", never.clone())
         self.register_buffer("norm", norm)
         self.register_buffer("reference_norm", norm.clone())  # at the start, then at the end of Stage I
+        self.register_buffer("reset_bias", torch.zeros_like(norm))  # then, too; what thresholds were set to
 
     def forward(self, experiment: Any, step: int) -> None:
         """Move the biases after a step, and the stages."""
@@ -141,6 +143,7 @@ class BiasScheduleRule(nn.Module):
             ending = (self.stage == 1) & self._stage1_is_over(experiment, norm)
             bias.copy_(torch.where(ending[:, None], per_replica(self.reset_ratio, norm) * norm, bias))
             self.reference_norm.copy_(torch.where(ending[:, None], norm, self.reference_norm))
+            self.reset_bias.copy_(torch.where(ending[:, None], bias, self.reset_bias))
             self.stage1_end.masked_fill_(ending, step)
             self.stage.masked_fill_(ending, 2)
         if second.any():

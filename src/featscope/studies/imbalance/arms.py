@@ -63,6 +63,8 @@ class ImbalanceArms(Study):
         data, d, d1 = self.data, self.data.features, self.data.input_dim
         require(self, "data", 0 < data.minority < d, "data with 0 < minority < features", "Some are rare.")
         require(self, "data", data.eps_min > 0, "data with eps_min > 0", "Rare features must occur.")
+        two = not data.frequencies
+        require(self, "data", two, "data without frequencies", "Claims and closed forms know eps_min alone.")
         require(self, "data", d1 > d, "data with input_dim > features", "What is off the features must be something.")
 
         rules: Mapping[str, RuleConfig | None] = {
@@ -179,7 +181,7 @@ class ImbalanceArms(Study):
                 "many neurons, a tiny start, growing biases and rare features that are nearly as frequent as others: "
                 "which neurons win",
                 "many neurons",
-                at_end=(samples.firing,),
+                at_end=(samples.firing, probes.thresholds),
             ),
             Arm(
                 "few-neurons",

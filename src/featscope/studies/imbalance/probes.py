@@ -57,6 +57,13 @@ def trajectory(experiment: GradientTraining) -> Mapping[str, Measurement]:
     return found
 
 
+def thresholds(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """What thresholds were set to at the end of Stage 1."""
+    rule = experiment.rules["bias"]
+    about = "b_i/||w_i|| as thresholds are set, at T1; 0 before"
+    return {"reset_ratio": Measurement(rule.reset_bias / rule.reference_norm, about, ("neuron",))}
+
+
 def with_regret(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """The same, and by how much the loss is above that of the optimal learner behind the gates of now (P (163))."""
     at = _frozen(experiment, "regret", experiment.objective.pairs)

@@ -22,6 +22,7 @@ from featscope.training import (
 from featscope.training.gradient import RuleConfig
 
 JUDGED, LITTLE = 0.125, 0.05  # pruning ratios that claims are made of
+NEXT, RAREST = 0.2, 0.1  # ε of two rare tiers
 MOST_NEURONS = 1_000_000  # of a feature: ratios that leave one of them differ as numbers
 RATIOS = (0.0, LITTLE, JUDGED, 2 * JUDGED)
 over = partial(Axis, "rules.pruning.ratio")
@@ -90,6 +91,8 @@ class PruningArms(Study):
         require(self, "data", 0 < data.minority < data.features, "data with 0 < minority < features", "Some are rare.")
         require(self, "data", data.eps_min > 0, "data with eps_min > 0", "A feature that is never there has no share.")
         shown = data.token_activity == 1
+        two = not data.frequencies
+        require(self, "data", two, "data without frequencies", "Claims and closed forms know eps_min alone.")
         require(self, "data", shown, "data with token_activity = 1", "The closed forms know no other.")
         decays = self.optimizer.weight_decay > 0
         require(self, "optimizer", decays, "an optimizer with weight_decay > 0", "Nothing settles without.")
@@ -103,6 +106,14 @@ class PruningArms(Study):
             objective=replace(objective, pairs=2 * objective.pairs),
             rules={"bias": ProportionalBias(0.0, 0.0), "pruning": replace(self.pruning, ratio=1 / data.features)},
             steps=1,
+        )
+        few = max(1, data.features // 6)
+        frequencies = (1.0,) * (data.features - 2 * few) + (NEXT,) * few + (RAREST,) * few
+        tiers = replace(
+            planted,
+            data=replace(data, minority=2 * few, frequencies=frequencies),
+            rules={**rules, "pruning": replace(self.pruning, start=settling // 2)},
+            probe_every=min(10, self.probe_every),
         )
         late = replace(self.pruning, start=500, score="norm")
         random = replace(
@@ -145,6 +156,15 @@ class PruningArms(Study):
                 "equal frequencies",
                 role="control",
                 over=[over((0.0, JUDGED))],
+            ),
+            Arm(
+                "tiers",
+                tiers,
+                "three tiers of frequency, pruned once they have settled: the rarest is to catch up with the next, and "
+                "then both with the most frequent",
+                "three tiers",
+                over=[over((0.0, JUDGED))],
+                watch=probes.of_tiers,
             ),
             Arm(
                 "one-step",

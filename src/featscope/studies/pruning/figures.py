@@ -67,6 +67,24 @@ def over_ratio(runs: Runs, planted: str) -> Curves:
     )
 
 
+def tiers(runs: Runs, pruning_begins: int) -> Curves:
+    """Energies of three tiers of frequency, without pruning and with it."""
+    names = {"majority": "most frequent", "next": "next", "rarest": "rarest"}
+    panels = []
+    for ratio in runs["tiers"]["ratio"].values:
+        run = runs["tiers"].sel(ratio=ratio)
+        lines = [curve(run[f"{tier}_energy"], label) for tier, label in names.items()]
+        marks = [(pruning_begins, "pruning begins")] if ratio else []
+        panels.append(Panel(_label(ratio).capitalize(), _STEP, "energy of a feature (F_j)", lines, marks))
+    return chart(
+        "tiers",
+        "Three tiers of frequency",
+        "Means over the features of a tier. Both are the same until pruning begins.",
+        *panels,
+        claims=("tiers-settle", "tiers-stay-apart", "rarest-tier-is-first", "tiers-join"),
+    )
+
+
 def one_step(runs: Runs, neurons: int) -> Bars:
     """Growth of planted neurons in a single step, ``neurons`` of each feature."""
     every = "both" if neurons == 2 else f"all {_many(neurons)}"

@@ -47,6 +47,18 @@ def energies(experiment: GradientTraining) -> Mapping[str, Measurement]:
     }
 
 
+def of_tiers(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """The same where minority features are of two tiers, as many of each, the rarest last."""
+    source, learner = experiment.source, experiment.learner
+    energy = (learner.weight @ source.dictionary).square().sum(-2)
+    following, rarest = energy[..., -source.minority :].chunk(2, -1)
+    return {
+        **energies(experiment),
+        "rarest_energy": Measurement(rarest.mean(-1), "F_j, features of the rarest tier"),
+        "next_energy": Measurement(following.mean(-1), "F_j, features of the next tier"),
+    }
+
+
 def one_step(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """What pruning does to logits and gradients at the planted start, over `BATCHES` batches.
 

@@ -6,35 +6,31 @@ Solution, Algorithm 1, Theorem 3.2 and Appendix F.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import xarray as xr
 
-from featscope.claims import COSINE, POSITIVE, Claim, Found, bound, identity, ordering
+from featscope.claims import COSINE, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
 from featscope.studies import Runs, Story, last
 from featscope.studies.pruning import figures
 from featscope.studies.pruning.arms import JUDGED, LITTLE, follows_theory
-from featscope.studies.pruning.assumed import Assumed
+from featscope.studies.pruning.tiers import MATTERS, TWENTIETH, Tiers, as_predicted, visibly
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.studies.worst import known, largest, smallest
 from featscope.theory.imbalance import activities
 from featscope.theory.pruning import singleton_growth, stationary_energies
 
-MATTERS = 0.05
-TWENTIETH = "Bound: a twentieth, so that a difference that no one would care for does not count."
-visibly = partial(ordering, more_than=MATTERS, because=TWENTIETH)
-as_predicted = partial(identity, equals=1.0, within=0.05, range=POSITIVE)  # a measurement over its closed form
 SMALL_PART = "Tolerance: 2 % of what minority samples or neurons gain, a stated choice."
 
 
 @dataclass(frozen=True)
-class Pruning(Assumed):
+class Pruning(Tiers):
     """Does hiding the smallest neurons from the logits give rare features their share?
 
-    Options and arms are `PruningArms`'; what is claimed of assumptions and printed factors is in `Assumed`.
+    Options and arms are `PruningArms`'; what is claimed of assumptions and printed factors is in `Assumed`, of several
+    tiers of frequency in `Tiers`.
     """
 
     asks: ClassVar[str] = "Does hiding the smallest neurons from the loss give rare features their share?"
@@ -199,7 +195,7 @@ class Pruning(Assumed):
         )
 
     @ordering(
-        "Theorem 3.2, Remark 1",
+        "Theorem 3.2",
         on="stationary",
         not_on=("straight-through", "balanced"),
         more_than=MATTERS,
@@ -305,11 +301,13 @@ class Pruning(Assumed):
     # --- What is shown ------------------------------------------------------------------------------------------------
 
     def figures(self, runs: Runs) -> Iterable[Figure]:
-        """Balance over time and over the ratio, a single step, and too much."""
+        """Balance over time and over the ratio, three tiers, a single step, and too much."""
         planted, random = self.arm("stationary"), self.arm("random-start").recipe
         neurons, begins = planted.recipe.learner.neurons, (random.rules["bias"].begins, random.rules["pruning"].start)
         yield figures.over_time(runs, self.pruning.ratio, neurons, *begins)
         yield figures.over_ratio(runs, planted.label)
+        if "tiers" in runs:  # which runs of older versions have not
+            yield figures.tiers(runs, self.arm("tiers").recipe.rules["pruning"].start)
         yield figures.one_step(runs, neurons)
         yield figures.too_much(runs)
 
