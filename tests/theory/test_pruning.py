@@ -138,7 +138,7 @@ def decay_that_would_hold(
 
 
 SIZES = [
-    ({"tokens": 2, "ratio": 0.25, "keys": 16}, imbalance.activities(4, 1, 0.2, 0.3), 0.1),
+    ({"tokens": 2, "ratio": 0.25, "keys": 16}, 0.3 * np.array([1.0, 1.0, 0.5, 0.2]), 0.1),
     ({"tokens": 3, "ratio": 0.5, "keys": 32, "temperature": 2.0, "loss_scale": "1"}, np.array([0.2, 0.1, 0.1]), 0.05),
     ({"tokens": 1, "ratio": 0.0, "keys": 8, "temperature": 0.5}, np.full(5, 0.3), 0.05),
 ]
