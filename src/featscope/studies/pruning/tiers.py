@@ -10,7 +10,7 @@ from featscope.claims import COSINE, POSITIVE, Found, identity, ordering
 from featscope.studies import farthest, last
 from featscope.studies.pruning.arms import JUDGED, follows_theory
 from featscope.studies.pruning.assumed import Assumed
-from featscope.studies.worst import known
+from featscope.studies.worst import known, smallest
 from featscope.theory.pruning import stationary_energies
 
 MATTERS = 0.05
@@ -62,8 +62,7 @@ class Tiers(Assumed):
 
         Measured: 1 minus a tier's energy over the next one's at the end, the smaller of two.
         """
-        rarest, following = (1 - share for share in self._shares(run, 0.0))
-        return np.minimum(rarest, following)
+        return smallest(1 - xr.concat(self._shares(run, 0.0), "tier"))
 
     @ordering(
         REMARK,
@@ -102,9 +101,9 @@ class Tiers(Assumed):
         smaller of two.
         """
         with_it, without = self._shares(run, JUDGED), self._shares(run, 0.0)
-        gains = [one - other for one, other in zip(with_it, without, strict=True)]
+        gains = xr.concat(with_it, "tier") - xr.concat(without, "tier")
         words = " and ".join(f"{float(share.mean()):.3f}" for share in with_it)
-        return Found(np.minimum(*gains), f"With pruning the shares are {words}.")
+        return Found(smallest(gains), f"With pruning the shares are {words}.")
 
     def _shares(self, run: xr.Dataset, ratio: float) -> tuple[xr.DataArray, xr.DataArray]:
         """Energy of the rarest tier over the next one's, and of that over the most frequent one's, at the end."""
