@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from featscope.data import ParityPromptSource
+from featscope.data import ParityPrompts, ParityPromptSource
 from featscope.models import ReLULinearAttention
 from featscope.options import ConfigError
+from featscope.streams import Streams
 from featscope.studies.icl_parity import IclParity, endless, probes, prompted, trained
 from featscope.studies.icl_parity.arms import ALONE, EXAMPLES, FLIPPED, OFTEN, TRAINED, UNRELATED, WIDER, WIDEST
 from featscope.testing import Fault, Trial
@@ -107,6 +108,23 @@ def test_a_control_trains_as_long_as_its_arm():
 def test_options_out_of_range_are_named(options, message):
     with pytest.raises(ConfigError, match=message):
         IclParity(**options)
+
+
+def test_norms_are_compared_at_the_smallest_margin():
+    """Of the printed network it is one, where margins of other prompts are larger."""
+    arm = STUDY.arm("search-d=8")
+    start = replace(arm.recipe, learner=trained.NearConstruction(noise=0.0)).build(Streams(0, [0, 1]))
+    np.testing.assert_allclose(probes.searched(start)["norm_ratio"].values, 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("others", [0.0, 0.3])
+def test_weights_of_tasks_add_up_to_one(others):
+    """A network that says nothing has loss 1 on every task, and 1 in all."""
+    streams, data = Streams(0, [0, 1]), ParityPrompts(4, 2, others=others)
+    source = data.build(streams.at("data"))
+    silent = ReLULinearAttention(torch.ones(2, 1), torch.zeros(2, 1, 4, 4))
+    loss = trained.PopulationHinge().build(source, silent, streams)
+    torch.testing.assert_close(loss(silent, source, None), torch.ones(2))
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ import torch
 from small_icl_regression import ARMS, STUDY, TRIAL, shorter
 
 from featscope.data import RegressionPrompts, RegressionPromptSource
-from featscope.models import LinearSelfAttention
+from featscope.models import LinearSelfAttention, LowRankRegressors
 from featscope.options import ConfigError
+from featscope.streams import Streams
 from featscope.studies.icl_regression import IclRegression, probes
-from featscope.studies.icl_regression.online import SquaredError
+from featscope.studies.icl_regression.online import EveryRank, SquaredError
 from featscope.studies.icl_regression.population import PopulationLoss
 from featscope.studies.icl_regression.sampling import EvaluatedModels, PretrainedModels
 from featscope.testing import Fault, Trial
@@ -316,3 +317,19 @@ def test_noise_of_the_label_power_is_of_variance_one():
 def test_two_draws_at_least_judge_trained_models(monkeypatch):
     monkeypatch.setattr(probes, "JUDGED", STUDY.prompts)
     assert measure(STUDY, shorter("online", 1), 1).judged_afresh.item() == 1
+
+
+def test_models_half_as_large_again_are_off_by_half():
+    source = RegressionPrompts(4, 10).build(Streams(0, [0, 1]).at("data"))
+    off = probes.distances(1.5 * probes.optima(source), source)["off"].values
+    torch.testing.assert_close(off[:, 1:], torch.full_like(off[:, 1:], 0.5))
+    assert (off[:, 0] == 0).all()
+
+
+def test_models_of_every_rank_learn_as_if_each_were_alone():
+    streams = Streams(0, [0, 1])
+    source = RegressionPrompts(4, 10).build(streams.at("data"))
+    models, loss = EveryRank().build(source, streams.at("start")), SquaredError(20)
+    single = [LowRankRegressors(models.key[:, [r]], models.query[:, [r]]) for r in range(5)]
+    alone = [loss(model, source, streams.at("batch")) for model in single]
+    torch.testing.assert_close(loss(models, source, streams.at("batch")), torch.stack(alone).sum(0))

@@ -12,8 +12,9 @@ from featscope.data import LinearPromptSource, linear_prompts
 from featscope.models import LoopedLinearAttention, gradient_descent_weights
 from featscope.models.looped_attention import attention_mask
 from featscope.options import ConfigError
+from featscope.streams import Streams
 from featscope.studies.looped_transformer import LoopedTransformer, figure_8_1, free, loops
-from featscope.studies.looped_transformer.arms import CAUSAL, FEW, REAL, TRAINED, TUNED
+from featscope.studies.looped_transformer.arms import ANY, CAUSAL, FEW, REAL, TRAINED, TUNED
 from featscope.testing import Fault, measure
 from featscope.theory import looped_transformer as theory
 
@@ -94,6 +95,19 @@ def test_headlines_turn_with_their_claims():
 def test_options_out_of_range_are_named(options, message):
     with pytest.raises(ConfigError, match=message):
         LoopedTransformer(**options)
+
+
+def test_random_step_sizes_are_of_one_prompt_and_one_loop():
+    recursion = STUDY.arm(ANY).recipe.build(Streams(0, [0, 1]))
+    prompts, left = recursion.learner, []
+    for loop in range(2):
+        before = prompts.remaining[..., -1].clone()
+        prompts(recursion.streams.at("loop", loop))
+        left.append(1 - prompts.remaining[..., -1] / before)
+    sizes = torch.stack(left).flatten()
+    assert (sizes > 0).all()
+    assert (sizes < 1.9).all()
+    assert (sizes.sort().values.diff() > 1e-6).all()
 
 
 def _added(self, prompts, mask):

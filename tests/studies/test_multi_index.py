@@ -86,6 +86,7 @@ def test_as_many_directions_as_neurons_are_allowed():
 GRADIENT, RESIDUAL = asked.simplified_gradient, asked.residual
 OPENING, RIDGE, COSINE = theory.opening_ratio, asked.ridge, asked.smallest_cosine
 SHARE, HESSIAN = asked.share_in_span, MultiIndexSource.hessian
+AT = Streams.at
 
 
 def _without_rest(w, hessian):
@@ -99,6 +100,10 @@ def _linear_part_stays(x, y):
 
 def _slope_forgotten(x, y):
     return RESIDUAL(x, y)._replace(slope=0 * x[:, 0])
+
+
+def _tested_on_the_sample(self, name, *place):
+    return AT(self, "sample" if name == "test" else name, *place)
 
 
 FAULTS = {
@@ -145,6 +150,15 @@ FAULTS = {
         "linear-part-is-what-is-lost",
         ERRORS,
     ),
+    "half of the step": Fault(
+        asked, "simplified_gradient", lambda *of: GRADIENT(*of) / 2, "step-is-as-long-as-chosen", ERRORS
+    ),
+    "random features of a tenth of the size": Fault(
+        asked, "sqrt", lambda d: 10 * d**0.5, "random-features-fit-their-biases", ERRORS
+    ),
+    "tested on the sample": Fault(
+        Streams, "at", _tested_on_the_sample, "read-outs-are-tested-on-fresh-inputs", ERRORS_CUBIC
+    ),
 }
 
 
@@ -160,3 +174,17 @@ def test_shares_of_variance_are_what_they_are_called():
     assert float(y.square().mean()) == pytest.approx(1.0, rel=0.05)
     assert float(y.mean() ** 2) == pytest.approx(0.1, rel=0.1)
     assert float(torch.linalg.matrix_norm(source.hessian).square()) == pytest.approx(2 * 0.4)
+
+
+def test_directions_are_found_as_well_as_the_worst_of_them():
+    features = torch.eye(2, 4)[None]
+    turned = torch.tensor([[[2.0, 0, 0, 0], [0, 0, 1, 0]]])  # spans the first direction and none of the second
+    assert asked.smallest_cosine(turned, features) == pytest.approx(0.0, abs=1e-6)
+    assert asked.smallest_cosine(2 * features, features) == pytest.approx(1.0)
+
+
+def test_a_penalty_is_chosen_on_samples_that_no_read_out_was_fitted_to():
+    """Of labels that are noise the best penalty says next to nothing, where the least says m/n of them."""
+    draws = Streams(0, [0]).at("noise")
+    w, b, x, y, fresh = (draws.normal(*shape) for shape in ((200, 10), (200,), (500, 10), (500,), (1000, 10)))
+    assert float(asked.ridge(w / 10**0.5, b, x, y, fresh).square().mean()) < 0.1

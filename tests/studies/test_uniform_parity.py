@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
 from small_uniform_parity import STUDY, TRIAL
 
-from featscope.data.uniform_parity import UniformParitySource
+from featscope.data.uniform_parity import UniformParity, UniformParitySource
+from featscope.models.fixed_bias_relu import FixedBiasReLUNetwork
 from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.studies.uniform_parity import UniformParityStudy, exact, step, study
@@ -108,6 +110,32 @@ def test_the_headline_is_of_every_replica_or_of_none():
     first = xr.DataArray(np.arange(run.sizes["replica"]) == 0, dims="replica")
     one_less = opened.assign(tangent=opened.tangent.where(~first, 100.0))
     assert STUDY.story(TRIAL.runs | {FOUR_ANGLES: one_less}, []).headlines[shown] == ""
+
+
+def test_the_first_step_is_that_of_autograd_on_a_network_with_mirror_images():
+    streams, data, samples = Streams(0, [0, 1]), UniformParity(9, 2), 100
+    source, draws = data.build(streams.at("law")), streams.at("start")
+    found = step.UniformParityStep(5, samples).build(source, draws)
+    draws = streams.at("start")
+    w, a = step.signs(draws, 5, 9, dtype=torch.float32), step.signs(draws, 5, dtype=torch.float32)
+    b = found.bias[:, :5]
+    draws.uniform(5)
+    x, y, _ = source.sample(draws, samples)
+    w, a, b = torch.cat([w, -w], 1), torch.cat([a, -a], 1), torch.cat([b, -b], 1)
+    network = FixedBiasReLUNetwork(torch.cat([w, w], 1), torch.cat([a, -a], 1), torch.cat([b, b], 1))
+    feature_step.take_feature_step(network, x, y, 1 / (2 * abs(theory.majority_coefficient(9, 1))))
+    torch.testing.assert_close(found.weight, network.weight, rtol=0, atol=1e-5)
+    torch.testing.assert_close(found.readout, network.readout, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("block", [2, 4])
+def test_the_exact_step_is_as_long_as_its_rate_says(block):
+    streams = Streams(0, [0, 1])
+    source = UniformParity(9, block).build(streams.at("law"))
+    network = step.UniformParityStep(5).build(source, streams.at("start"))
+    inside = network.weight[source.inside[:, None].expand_as(network.weight)]
+    for found in (network.readout, inside):
+        torch.testing.assert_close(2 * block * found.detach().abs(), torch.ones_like(found), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("questions", [exact.Enumerated(7, (2,), 4), exact.Cones((65,), (2,), 400)])

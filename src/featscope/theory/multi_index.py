@@ -30,7 +30,8 @@ def across(
     """Mean square of what a sample's gradient has outside of the span: the rest of the closed form, and noise.
 
     Without its linear part a label has no correlation with any input on the sample, so that of 1[<w, x> > 0] =
-    (1 + sign)/2 the half with the sign alone is noise: variance/(4n) for each coordinate.
+    (1 + sign)/2 the half with the sign alone is noise: variance/(4n) for each coordinate. So it is of laws without
+    constant and linear part; where there are such, the other half leaves (ρ² + ‖β‖²)/(4n), the same for all neurons.
     """
     unit = _unit(w)
     along = ((unit @ hessian.swapaxes(-1, -2)) * unit).sum(-1)

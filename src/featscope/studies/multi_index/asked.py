@@ -181,13 +181,17 @@ class Errors(Questionnaire):
 
     @property
     def answers(self) -> Mapping[str, Answer]:
-        """Mean squared errors against g*, whose mean square is 1."""
+        """Mean squared errors against g*, whose mean square is 1, and what they are errors of."""
         return {
             "network": Answer("error after the first step, constant and linear part added back"),
             "printed": Answer("the same, not added back"),
             "random": Answer("error of as many random features, constant and linear part added back"),
             "linear": Answer("error of the constant and linear part alone"),
             "share": Answer("share of ‖W‖² in the span after the first step"),
+            "along": Answer("‖W‖² in the span after the first step, mean over neurons"),
+            "along_exact": Answer("the same in closed form, 4d times that of G"),
+            "drive": Answer("mean square of <w, x> of random features"),
+            "test_repeats": Answer("correlation of the first test inputs with those of the sample"),
         }
 
     def asker(self, streams: Streams) -> Ask:
@@ -197,6 +201,8 @@ class Errors(Questionnaire):
         fresh, wanted = source.sample(streams.at("test"), self.tested)
         left = residual(x, y)
         back = left.constant[:, None] + (fresh @ left.slope[..., None])[..., 0]
+        both = min(self.samples, self.tested)
+        repeats = torch.nn.functional.cosine_similarity(x[:, :both].flatten(), fresh[:, :both].flatten(), dim=0)
 
         def ask(width: int) -> Mapping[str, float]:
             w = streams.at("neurons", width).normal(width, self.data.dimension) / sqrt(self.data.dimension)
@@ -204,7 +210,9 @@ class Errors(Questionnaire):
             gradient = simplified_gradient(w, 0 * b, x, left.y)
             # 2 η_1 a G with η_1 = √d: the printed step but for its logarithms
             learned = 2 * sqrt(self.data.dimension) * sides[..., None] * gradient
-            answers = {name: ridge(each, b, x, left.y, fresh) for name, each in (("network", learned), ("random", w))}
+            weights = {"network": learned, "random": w}
+            answers = {name: ridge(each, b, x, left.y, fresh) for name, each in weights.items()}
+            exact = theory.first_gradient(_array(w.double()), _array(source.hessian)) @ _array(source.features.mT)
 
             def error(answer: Tensor) -> float:
                 return float((answer - wanted).square().mean())
@@ -215,6 +223,10 @@ class Errors(Questionnaire):
                 "random": error(answers["random"] + back),
                 "linear": error(back),
                 "share": share_in_span(learned.double(), source.features),
+                "along": float((learned.double() @ source.features.mT).square().sum(-1).mean()),
+                "along_exact": 4 * self.data.dimension * float((exact**2).sum(-1).mean()),
+                "drive": float((fresh @ weights["random"].mT).square().mean()),
+                "test_repeats": float(repeats),
             }
 
         return ask
