@@ -115,6 +115,24 @@ def test_the_control_is_judged_where_the_arm_of_its_modulus_is():
     assert list(test.arms(study)) == ["four-inputs"]
 
 
+@pytest.mark.parametrize(("a", "b"), [(3, 5), (3, -5), (14, 5), (14, 12)])
+def test_one_wave_has_one_frequency_whatever_its_sign(a, b):
+    i, j = torch.arange(17.0)[:, None], torch.arange(17.0)
+    wave = torch.cos(2 * torch.pi * (a * i + b * j) / 17)
+    assert float(probes.wave_share(wave, 1)) == pytest.approx(1)
+    mirrored = wave + torch.cos(2 * torch.pi * (a * i - b * j) / 17)
+    assert float(probes.wave_share(mirrored, 1)) == pytest.approx(1)
+    assert float(probes.wave_share(wave + torch.cos(2 * torch.pi * i / 17) * torch.cos(2 * torch.pi * j / 17), 1)) < 0.9
+
+
+def test_step_sizes_fall_along_a_cosine_to_a_tenth():
+    for arm in STUDY.arms():
+        if arm.recipe.steps:
+            steps, optimizer = arm.recipe.steps, arm.recipe.optimizer
+            assert optimizer.at(steps // 2) == pytest.approx(0.55 * STUDY.lr, rel=0.02)
+            assert optimizer.at(steps) == pytest.approx(0.1 * STUDY.lr)
+
+
 def test_noise_does_not_need_a_second_frequency():
     """One frequency has little of it, and so have two."""
     (test,) = (test for test in STUDY.tests if test.statement.id == "one-frequency-is-not-enough")

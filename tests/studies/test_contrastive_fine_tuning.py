@@ -311,6 +311,32 @@ def test_without_a_weight_the_term_changes_nothing(monkeypatch):
     assert found[recipe.TWO] == found[TWO_TERM] == found[TWO_TERM + 1] != found[ONE]
 
 
+def first_gradients(
+    asked: FineTuning, samples: source.Samples, of_equal_views: bool = False
+) -> dict[int, torch.Tensor]:
+    """Gradients of all weights of each method that is told classes, at its first step."""
+    views = samples.features[:, None].expand(-1, 2, -1) if of_equal_views else samples.views
+    weights = asked.start(samples, draws("adapter"))
+    asked.fit(weights, samples.features, views, samples.labels, draws("batches"))
+    found = torch.cat([part.grad.flatten(1) for part in weights], 1)
+    return {recipe.BARE + place: gradient for place, gradient in enumerate(found)}
+
+
+def test_each_method_has_the_term_of_its_weight_and_others_have_none(monkeypatch):
+    monkeypatch.setattr(recipe, "WEIGHTS", (0.0, 1.0))
+    found = first_gradients(one(steps_each=1), source.made_up("images"))
+    for bare, silent in ((ONE, ONE_TERM), (recipe.TWO, TWO_TERM)):
+        torch.testing.assert_close(found[bare], found[silent])
+        assert (found[bare] - found[silent + 1]).norm() > 0.1 * found[bare].norm()
+
+
+def test_two_views_weigh_as_much_as_one():
+    """Where both are the same, two views are one, with the term and without."""
+    found = first_gradients(one(steps_each=1), source.made_up("images"), of_equal_views=True)
+    for single, both in ((recipe.BARE, ONE), (ONE, recipe.TWO), (ONE_TERM, TWO_TERM), (ONE_TERM + 1, TWO_TERM + 1)):
+        torch.testing.assert_close(found[single], found[both])
+
+
 def test_wrong_pairs_harm_what_the_term_learns(trained):
     wrong = one(wrong_pairs=True).asker(Streams(0, [0]))(60, 10, 0)["accuracy"]
     assert wrong[ONE] == trained["accuracy"][ONE], "the same training without the term"
@@ -332,6 +358,23 @@ def test_pre_training_on_one_set_serves_it():
     assert alone["similarity"] == pytest.approx(1)
     assert all_sets["similarity"] < 0.999
     assert alone["accuracy"][0] > 0.6
+
+
+def moved(before: adapter.Weights, after: adapter.Weights) -> list[bool]:
+    return [not torch.equal(one, other) for one, other in zip(before, after, strict=True)]
+
+
+def test_contrastive_training_moves_all_of_the_adapter_and_no_head():
+    pool = source.made_up("images").views
+    still, trained = (
+        pretraining.Unions(source.Data(source.MADE_UP), 60, 16, 40, steps, 0.01).pretrained(pool, Streams(0, [0]))
+        for steps in (0, 1)
+    )
+    assert moved(still, trained) == 4 * [True] + 2 * [False]
+    weights = adapter.start(1, pool.shape[-1], 16, 8, 4, draws())
+    before = adapter.Weights(*(part.detach().clone() for part in weights))
+    one(steps_each=1)._pull(weights, pool, draws("batches"))
+    assert moved(before, weights) == 4 * [True] + 2 * [False]
 
 
 def test_what_is_drawn_on_the_cpu_is_noted():

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
 
 from featscope.models import DecoderNetwork
@@ -159,6 +160,15 @@ def test_figures_and_story_have_the_numbers():
     assert "the others not right in 260 steps" in never.lede
     assert story.headlines.keys() <= {f"{id}@{arm}" for id, arm in TIMED.healthy}
     assert "Grokking may weaken as" in STUDY.story(TIMED.runs, []).found
+
+
+def test_frequencies_in_use_are_a_share_whatever_the_norm():
+    """Of 13 numbers: one cosine has one of six frequencies, two have two, and numbers apart have all."""
+    x = torch.arange(13.0)
+    one, other = (torch.cos(2 * torch.pi * frequency * x / 13) for frequency in (2, 5))
+    for vectors, share in ((one[:, None], 1 / 6), (torch.stack([one, other], 1), 1 / 3), (torch.eye(13), 1.0)):
+        for norm in (0.1, 3.0):
+            assert float(probes.frequencies_in_use(norm * vectors[None])) == pytest.approx(share)
 
 
 def test_arms_differ_in_what_they_say():

@@ -8,7 +8,7 @@ from featscope.data import SparseTokensSource
 from featscope.losses import InfoNCE
 from featscope.models import TokenMLPNetwork
 from featscope.streams import Streams
-from featscope.studies.imbalance import samples
+from featscope.studies.imbalance import probes, samples
 from featscope.studies.imbalance.curves import least_rise, quieter
 from featscope.studies.imbalance.stages import at_event, event_look, in_stage2
 from featscope.training import SGD, ContrastivePairs, GradientTraining
@@ -66,3 +66,24 @@ def test_firing_counts_who_fires_for_what():
     assert abs(found["heard"] - 2 / 3) < 0.05
     assert abs(found["firing_rate"] - 0.25) < 0.03
     assert found["members_rate"] == 0.375
+
+
+def test_gradients_of_batches_are_compared_with_what_their_negatives_leave_of_the_population(monkeypatch):
+    """Two pairs of one feature: of equal signs they pull by nothing, of other ones by all; 1 - 1/K is half of it."""
+    monkeypatch.setattr(samples, "BATCH_SIZES", (2,))
+    source = SparseTokensSource(torch.eye(2, 1)[None], torch.ones(1, 1), torch.zeros(1), 4, 1.0, 0)
+    source.means = True
+    learner = TokenMLPNetwork(torch.tensor([[[1e-3, 0.0], [-2e-3, 1e-3]]]), 4)
+    experiment = GradientTraining(source, learner, ContrastivePairs(InfoNCE(), 2), SGD(), {}, Streams(0, [0]))
+    assert abs(float(samples.batches(experiment)["batch_error"].values[0, 0]) - 0.5) < 1e-3
+
+
+def test_the_largest_cosine_off_the_features_is_that_of_one_direction():
+    """Of three directions off the features the first neuron has one, the second two alike, the third none."""
+    root = 0.5**0.5
+    weight = torch.tensor([[[0.0, 0.0, 3.0, 0.0, 0.0], [0.0, 0.0, 0.0, root, -root], [2.0, 1.0, 0.0, 0.0, 0.0]]])
+    source = SparseTokensSource(torch.eye(5, 2)[None], torch.ones(1, 2), torch.zeros(1), 4, 1.0, 1)
+    experiment = GradientTraining(source, TokenMLPNetwork(weight, 4), None, SGD(), {}, Streams(0, [0]))
+    with torch.no_grad():
+        found = probes.trajectory(experiment)["off_cosine"].values[0]
+    torch.testing.assert_close(found, torch.tensor([1.0, root, 0.0]))

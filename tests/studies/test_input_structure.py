@@ -336,6 +336,17 @@ def test_a_resumed_experiment_ends_where_one_ends_that_went_on(learner):
     assert whole.status() == "done"
 
 
+@pytest.mark.parametrize("learner", [Mixing(TINY, 3, 4), Sizes(TINY, (2, 4, 9), 5)], ids=["mixed", "sizes"])
+def test_step_sizes_fall_from_the_beginning_of_each_stage_to_its_end(learner, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Adam, "update", lambda self, loss, step: seen.append(step))
+    experiment = Staged(learner, 1, 1).build(DRAWS)
+    stages = len(experiment.learner.stages)
+    for step in range(stages * TINY.fit.parts):
+        experiment.advance(step)
+    assert seen == stages * list(range(TINY.fit.steps))
+
+
 def test_half_of_a_batch_of_a_mixture_is_injected():
     """What the student is trained on: labels of injected inputs are asked for as often as their share says."""
     learner = Mixing(replace(TINY, data=replace(TINY.data, fraction=0.75)), 3, 4).build(DRAWS.at("start"))

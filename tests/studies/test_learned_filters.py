@@ -10,6 +10,7 @@ import xarray as xr
 
 from featscope.claims import Claim
 from featscope.claims.intervals import interval_of_share
+from featscope.data.image_pool import ImagePool
 from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.studies.learned_filters import LearnedFilters, figures, training
@@ -202,6 +203,15 @@ def test_replicas_are_judged_by_the_same_images():
     assert torch.cdist(first, second).amin(1).max() < 0.1  # rounding
 
 
+def test_replicas_are_judged_by_the_images_that_they_are_not_trained_on():
+    pool = ImagePool("digits", "test")
+    of_two = pool.pixels((pool.labels < 2).nonzero()[None, :, 0], True)[0].flatten(1)
+    x, _, tests, _ = training._two_classes(Filters(train=60), 0, Streams(0, [0]))
+    assert len(tests) == len(of_two) != len(x)
+    moved = torch.corrcoef(torch.cat([tests.flatten(1), of_two]))[: len(tests), len(tests) :]
+    assert (moved.amax(1) > 0.9999).all()  # pixels are on another scale
+
+
 def test_groups_of_blocks_without_five_in_a_cluster_are_left_out():
     has_five = xr.DataArray([False, True, True, True], dims="layer")
     picked = RUNS[RESIDUAL].picked
@@ -223,6 +233,25 @@ def test_gradients_are_those_of_the_first_steps():
     assert (learner.get_buffer("agreement_of_all") > 0.5).all()  # one gradient, batches drawn with replacement
     assert float(learner.get_buffer("early")[0, 0]) < 1e-6
     assert torch.allclose(learner.get_buffer("filters")[0, 0], learner.get_buffer("filters")[0, 2], atol=1e-6)
+
+
+@pytest.mark.parametrize(("chunks", "cosine"), [(torch.ones(CHUNKS, 1, 1), 1.0), (torch.eye(CHUNKS)[:, None], 3**-0.5)])
+def test_a_mean_gradient_is_that_over_chunks(chunks, cosine):
+    """Averages that are equal are the mean, and unrelated ones are as far from it as a closed form says."""
+    learner = Filters("digits", width=4).build(Streams(0, [0]).at("start"))
+    of_filter = torch.randn(4, 1, generator=torch.Generator().manual_seed(0))  # of either sign
+    learner._pulls(0, chunks * of_filter, torch.randn(4, 3, generator=torch.Generator().manual_seed(1)))
+    torch.testing.assert_close(learner.get_buffer("to_mean")[0], torch.full((CHUNKS,), cosine).double())
+
+
+def test_momentum_is_095():
+    """Of one image, by tiny steps: the gradient stays, and a step is of all before it."""
+    options = Filters("digits", train=1, width=4, rate=1e-6, steps=40)
+    learner = options.build(Streams(0, [0]).at("start"))
+    learner(Streams(0, [0]).at("batch"))
+    early, all_steps = (sum((1 - 0.95**k) / 0.05 for k in range(1, steps + 1)) for steps in (6, 40))
+    found = float(learner.get_buffer("late") / learner.get_buffer("early"))
+    assert found == pytest.approx(all_steps / early - 1, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -15,19 +15,20 @@ from featscope.axes import numeric_options
 from featscope.cli import main
 from featscope.losses import NonContrastive, non_contrastive
 from featscope.models import CubicPatches, IdentityHead, cubic_patches, hand_set_head
-from featscope.models.population import OrderParameters, Population
+from featscope.models.population import OrderParameters, Population, PopulationNetwork
 from featscope.options import ConfigError
 from featscope.runs.shard import Shard
+from featscope.streams import Streams
 from featscope.studies import Axis
-from featscope.studies.prediction_head import PredictionHeadStudy
+from featscope.studies.prediction_head import PredictionHeadStudy, probes
 from featscope.studies.prediction_head.arms import PredictionHeadArms
 from featscope.studies.prediction_head.probes import WIDEST, diverse, ends
 from featscope.studies.sweep import ARM, Sweep
 from featscope.testing import Fault, measure
 from featscope.theory.prediction_head import head_at_phase_one
-from featscope.training import SGD, PredictOtherView, infinite_batches
+from featscope.training import SGD, Flow, PredictOtherView, infinite_batches
 from featscope.training.ema import EMARule
-from featscope.training.phases import LEARNED, QUANTITIES, FrozenHeadRule
+from featscope.training.phases import LEARNED, QUANTITIES, FrozenHeadRule, Phases
 
 HOLD = [
     ("ode-gradient-exact", "head"),
@@ -167,6 +168,28 @@ def test_times_follow_each_other():
     weak, returned = run["time_weak_learned"].values, run["time_returned"].values
     assert np.isfinite(returned).any()
     assert (weak[np.isfinite(returned)] < returned[np.isfinite(returned)]).all()
+
+
+def test_what_is_left_is_of_the_worse_neuron_and_rescue_of_starts_that_would_collapse():
+    """Of three starts two would collapse, and one of them ends diverse; the third is diverse without being rescued."""
+
+    def packed(b, r):
+        b, r = (torch.tensor(one, dtype=torch.float64) for one in (b, r))
+        return OrderParameters(b[..., None], r.diag()[..., None], torch.zeros(2, 2, 1).double()).pack()[:, 0]
+
+    strong, weak = [[1.0, 0.1], [0.9, 0.1]], [[1.0, 0.1], [0.1, 1.0]]
+    start = torch.stack([packed(b, (1.0, 1.0)) for b in (strong, strong, weak)])[None]
+    end = torch.stack([packed(b, r) for b, r in ((weak, (0.04, 0.15)), (strong, (0.08, 0.0)), (weak, (0.0, 0.0)))])
+    of = Population.alike(1, (1.0, 1.0), (2.0, 2.0), 3.0, noise_std=1.0, rate=0.25)
+    flow = Flow(PopulationNetwork(start.clone(), 2, of), 1.0, Streams(0, range(1)), {"phases": Phases(50)})
+    with torch.no_grad():
+        flow.learner.state.copy_(end[None])
+    found = {name: one.values[0] for name, one in probes.outcomes(flow).items()}
+    assert found["predicted_collapse"].tolist() == [1, 1, 0]
+    assert found["diverse"].tolist() == [1, 0, 1]
+    assert float(found["rescued"]) == 0.5
+    assert found["other_overlap"].tolist() == pytest.approx([0.1] * 3)
+    assert found["residual"].tolist() == pytest.approx([0.4, 0.3, 0.1])
 
 
 def judged(id, arm, runs, study=STUDY):

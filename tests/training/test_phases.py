@@ -38,8 +38,8 @@ def test_events_come_at_the_times_at_which_they_first_happen():
     kept = watched(
         state(0.2, 0.05, 0.1, 0.1),
         state(0.6, 0.05, 0.1, 0.1, e21=0.01),  # strong learned; E_21 B_11³ is about twice B_21³
-        state(0.6, 0.05, 0.1, 0.1, e21=0.08),  # 17 times
-        state(0.6, 0.05, 0.1, 0.1, r2=0.02, e21=0.08),  # R_2 < 0.08 / log 50 = 0.0204, and 2 · 0.1⁶ < 3 · 0.02³
+        state(0.6, 0.05, 0.1, 0.1, r2=0.05, e21=0.08),  # 17 times; R_2 is below E_21, and not below 0.0204
+        state(0.6, 0.05, 0.1, 0.1, r2=0.02, e21=0.08),  # R_2 < 0.08 / log 50, and 2 · 0.1⁶ < 3 · 0.02³
         state(0.6, 0.05, 0.1, 0.4, r2=0.1, e21=0.09),  # 2 · 0.4⁶ > 3 · 0.1³
         state(0.6, 0.05, 0.1, 0.7, r2=0.1, e21=0.02),  # weak learned
         state(0.6, 0.05, 0.1, 0.7, r2=0.1, e21=0.008),  # a tenth of the peak is 0.009
