@@ -75,7 +75,8 @@ def tiers(runs: Runs, pruning_begins: int) -> Curves:
         run = runs["tiers"].sel(ratio=ratio)
         lines = [curve(run[f"{tier}_energy"], label) for tier, label in names.items()]
         marks = [(pruning_begins, "pruning begins")] if ratio else []
-        panels.append(Panel(_label(ratio).capitalize(), _STEP, "energy of a feature (F_j)", lines, marks))
+        title = f"Pruning, {_label(ratio)}" if ratio else "No pruning"
+        panels.append(Panel(title, _STEP, "energy of a feature", lines, marks))
     return chart(
         "tiers",
         "Three tiers of frequency",
