@@ -214,13 +214,18 @@ def _not_alone(study: Study, arm: Arm, start: Mapping[str, Any], run: xr.Dataset
             isinstance(beside, torch.Tensor)
             and isinstance(by_itself, torch.Tensor)
             and (_REPLICAS, *by_itself.shape[1:]) == beside.shape != by_itself.shape
-            and not _close(beside[1].numpy(), by_itself[0].numpy())
+            and not _close(_plain(beside[1]), _plain(by_itself[0]))
         ):
             return name
     for series in _not_times(run):
         if not _close(run[series].isel(replica=1).values, alone[series].isel(replica=0).values):
             return str(series)
     return ""
+
+
+def _plain(values: torch.Tensor) -> np.ndarray:
+    """For NumPy, which does not know bfloat16."""
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
 
 
 def _close(one: np.ndarray, other: np.ndarray) -> bool:

@@ -129,6 +129,59 @@ def test_statistics_are_of_the_whole_network_whenever_it_is_looked_at_and_traini
     assert drawn == drawn_without
 
 
+def test_a_norm_in_evaluation_mode_keeps_its_statistics_also_before_the_first_step_ends():
+    """As where the network is validated while the gradient is not yet whole."""
+    net = network()
+    net[1].running_mean.fill_(7.0)
+    net[1].eval()
+    watch = Watch(net, batches(), lambda found, step: None, PRUNING, every=100)
+    watch.before_loss(batches()[0])
+    net(batches()[0][0])
+    watch.after_part(None)
+    watch.refresh()
+    assert (net[1].running_mean == 7).all()
+
+
+def test_a_last_batch_that_is_small_does_not_count_as_a_whole_one():
+    net = network()
+    watch = Watch(net, batches(), lambda found, step: None, PRUNING, every=100)
+    for x, y in [*batches()[:2], (batches()[2][0][:2], batches()[2][1][:2])]:
+        watch.before_loss([x, y])
+        net(x)
+        watch.after_part(None)
+    watch.refresh()
+    same(net, the_whole_network_s(net, batches()[:2]))
+
+
+def test_where_the_model_cannot_be_run_on_what_training_gives_it_training_goes_on_with_a_warning():
+    net, looks = network(), []
+    options = {"every": 1, "prepare": lambda: looks.append(len(looks))}
+    watch = Watch(net, batches(), lambda found, step: None, PRUNING, **options)
+    for place in range(2):
+        watch.before_loss({"text": ["a", "b"], "x": batches()[0][0]})
+        net(batches()[0][0])
+        if place:
+            watch.after_step(None)
+        else:
+            with pytest.warns(UserWarning, match=r"cannot be run on batches of training.*say by run= how \(TypeError"):
+                watch.after_step(None)
+    assert looks == [0, 1, 2]
+
+
+def test_in_lightning_statistics_are_of_what_the_first_of_several_loaders_gives(lightning_callback):
+    training = Manual(lightning_callback, lambda net: torch.optim.SGD(net.parameters(), 0.1))
+    first, second = batches()[:2]
+    for loaders, batch in (({"a": [], "b": []}, {"a": first, "b": second}), ([[], []], [first, second])):
+        training.trainer.train_dataloader = loaders
+        for index in range(8):
+            training.begin(index, batch)
+            training.differentiate(*first)
+            training.step()
+            training.end(index)
+        training.watch.on_validation_epoch_start(training.trainer, training.net)
+        same(training.net, the_whole_network_s(training.net, [first] * 8))
+
+
 def test_statistics_of_several_processes_together_stay_until_training_ends(monkeypatch):
     net = nn.SyncBatchNorm.convert_sync_batchnorm(network())
     several = {"is_initialized": lambda: True, "get_world_size": lambda: 2, "get_rank": lambda: 0}

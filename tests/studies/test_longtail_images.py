@@ -271,14 +271,17 @@ def test_on_cuda_the_default_is_all_images():
         ({"steps": -1}, "steps"),
         ({"probe_every": 0}, "probe_every"),
         ({"pruning": MagnitudePruning(0.5)}, "pruning"),
-        ({"imbalance": 1.0}, "imbalance"),
-        ({"pruning": replace(LongTailImages().pruning, ratio=0.0)}, "ratio"),
         ({"steps": 5, "pruning": replace(LongTailImages().pruning, start=5)}, "start"),
     ],
 )
 def test_wrong_options_are_named(wrong, named):
     with pytest.raises(ConfigError, match=rf"\.{named} = .* is out of range"):
         LongTailImages(**wrong)
+
+
+def test_at_a_ratio_of_0_the_story_speaks_of_no_pruning():
+    study = replace(TINY, pruning=replace(TINY.pruning, ratio=0.0))
+    assert study.story(TRIAL.runs, list(TRIAL.healthy.values())).found.startswith("At a ratio of 0 nothing is pruned,")
 
 
 def test_pruning_may_begin_with_the_last_step():

@@ -453,16 +453,27 @@ def test_inputs_of_an_embedding_are_no_neurons(kind):
     ids=["weight_norm", "old_weight_norm", "orthogonal", "spectral_norm", "old_spectral_norm", "prune"],
 )
 @pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
-def test_layers_that_make_their_weight_of_other_parameters_are_refused(made, granularity, gradient):
+def test_layers_that_make_their_weight_of_other_parameters_are_left_whole(made, granularity, gradient):
     module = nn.Sequential(nn.Linear(3, 4), made(nn.Linear(4, 5)))
-    with pytest.raises(ValueError, match=r"^'1' makes its weight of other .*allowed are layers .*Take that off first"):
-        MagnitudePruning(0.5, granularity, gradient).on(module)
+    with pytest.warns(UserWarning, match=r"^'1' of Sequential make their weight of other .*take that off first"):
+        pruner = MagnitudePruning(0.5, granularity, gradient).on(module)
+    assert set(pruner.mask.pruned_parameters(module)) <= {"0.weight", "0.bias"}
     MagnitudePruning(0.5, granularity, gradient).on(module[0])
+
+
+def test_parameters_that_are_only_called_so_are_weights():
+    """As a factor ``scale`` beside a matrix ``scale_w``."""
+    part = nn.Linear(3, 4)
+    part.scale, part.scale_w = torch.ones(4), nn.Parameter(torch.randn(4, 3))
+    assert kept_of(MagnitudePruning(0.5, "entry", "straight-through"), part).sum() == 12
 
 
 def test_a_layer_whose_parametrisation_was_removed_is_pruned():
     layer = weight_norm(nn.Linear(4, 6))
-    with pytest.raises(ValueError, match=r"^'ParametrizedLinear' makes its weight"):
+    with (
+        pytest.warns(UserWarning, match="^'' of ParametrizedLinear make"),
+        pytest.raises(ValueError, match="has no weight matrix"),
+    ):
         MagnitudePruning(0.5).on(layer)
     assert kept_of(MagnitudePruning(0.5), remove_parametrizations(layer, "weight")).sum() == 3
 

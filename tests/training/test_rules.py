@@ -60,6 +60,14 @@ def test_in_stage_1_biases_are_zero_and_at_its_end_they_are_set_to_their_share_o
     assert rule.stage.tolist() == [2, 2]
 
 
+def test_a_checkpoint_from_before_thresholds_were_kept_as_set_is_loaded():
+    (_, before), (_, rule) = stage(weights(0.1)), stage(weights(0.1))
+    old = {name: value for name, value in before.state_dict().items() if name != "reset_bias"}
+    rule.load_state_dict(old)
+    assert rule.reset_bias.isnan().all()
+    assert "reset_bias" not in old
+
+
 def test_replicas_pass_their_stages_alone():
     e, rule = stage(weights(0.1))
     move(e, rule, torch.cat([weights(0.9, replicas=1), weights(0.5, replicas=1)]), 1)

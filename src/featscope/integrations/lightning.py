@@ -49,7 +49,8 @@ class FeatScopeCallback(Callback):
         held_out: a loader or batches, see `Monitor`; the trainer's first validation loader if None.
         of: name of the part that is watched and pruned; "" for the module itself.
         pruning: by the gradient "straight-through". Statistics of BatchNorm are taken anew from the last batches before
-            a look, validation and a checkpoint, and from the trainer's first training loader when training ends.
+            a look, validation and a checkpoint (but one of weights alone, of which Lightning does not tell), and from
+            the trainer's first training loader when training ends.
         options: others of `Monitor`.
     """
 
@@ -142,7 +143,7 @@ class FeatScopeCallback(Callback):
         """Hide what is pruned."""
         self._shown = False
         if self.watch is not None:
-            self.watch.before_loss(batch)
+            self.watch.before_loss(_of_first(getattr(trainer, "train_dataloader", None), batch))
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
         """Show all weights to the optimizer, and note that it steps."""
@@ -180,6 +181,13 @@ def _steps(optimizer: Optimizer, parameters: Sequence[Tensor]) -> bool:
     """Whether it steps on one of them; that of a probe beside the model does not."""
     own = {id(one) for group in optimizer.param_groups for one in group["params"]}
     return any(id(one) in own for one in parameters)
+
+
+def _of_first(loaders: Any, batch: Any) -> Any:
+    """What the first of the trainer's loaders gave of a batch of all."""
+    if isinstance(loaders, Mapping):
+        return next(iter(batch.values()))
+    return batch[0] if isinstance(loaders, list | tuple) and loaders and batch is not None else batch
 
 
 def _first(loaders: Any) -> Any:

@@ -2,22 +2,27 @@
 
 import warnings
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Any
 
 from torch import Tensor, distributed, nn
 
-from featscope.integrations.batches import run_model
+from featscope.integrations.batches import run_model, size_of
 from featscope.integrations.monitor import Log, Monitor
 from featscope.integrations.undisturbed import undisturbed
 from featscope.training import MagnitudePruning, Pruner
-from featscope.training.batch_norm import batch_statistics
+from featscope.training.batch_norm import batch_statistics, estimate_statistics
 
 _RECENT = 8  # batches: of 128 images each, means are known to three hundredths of a deviation
 _OF_SEVERAL = (
     "SyncBatchNorm takes statistics of all processes together, and not all of them look or save: pruning leaves these "
     "as they are when it begins, until the training ends and they are taken anew. Before that, what is validated, "
     "saved and seen by the monitor is of the old ones"
+)
+_NOT_RUN = (
+    "the model cannot be run on batches of training, so pruning leaves statistics of BatchNorm as they are until the "
+    "training ends: say by run= how"
 )
 
 
@@ -43,6 +48,7 @@ class Watch:
         **options: Any,
     ) -> None:
         self.run = options.get("run") or run_model
+        self._prepare = options.pop("prepare", None)
         if pruning is not None:
             options["about"] = {**(options.get("about") or {}), "pruning": pruning}
         self.pruner: Pruner | None = pruning.on(model) if pruning is not None else None
@@ -55,7 +61,7 @@ class Watch:
                 warnings.warn(_OF_SEVERAL, stacklevel=3)
             elif next(batch_statistics(model), None) is not None:
                 self._recent = deque(maxlen=_RECENT)
-        self.monitor = Monitor(model, held_out, log=log, done=done, prepare=self.refresh, **options)
+        self.monitor = Monitor(model, held_out, log=log, done=done, prepare=self._before_look, **options)
         if self.pruner is not None and done:
             self.pruner.resume(done)
 
@@ -65,7 +71,9 @@ class Watch:
             self.pruner.hide()
             self._hidden = True
             if self.pruner.began and batch is not None:
-                self._recent.append(batch)
+                self._recent.append(
+                    copy(batch) if isinstance(batch, Mapping | list) else batch
+                )  # a step may take parts
 
     def before_update(self) -> None:
         """Show all weights to the optimizer."""
@@ -88,16 +96,29 @@ class Watch:
     def refresh(self) -> None:
         """Take statistics of BatchNorm anew from the last batches, before the whole network is measured or saved.
 
-        All else is as it was: other buffers, and random numbers.
+        All else is as it was: other buffers, random numbers, and norms in evaluation mode throughout. Where the model
+        cannot be run on what training gave it, a warning says so and they stay.
         """
         if self.pruner is None or self._hidden or not self._recent:
             return
         module = self.pruner.module
-        with undisturbed(module):
-            self.pruner.refresh(self._recent, call=self.run)
-            found = {name: one.clone() for name, one in batch_statistics(module)}
+        try:
+            sizes = [size_of(batch) for batch in self._recent]
+            large = [one for one, size in zip(self._recent, sizes, strict=True) if size >= max(sizes) / 2]
+            with undisturbed(module):
+                estimate_statistics(module, large, call=self.run, only=self.pruner.moved())
+                found = {name: one.clone() for name, one in batch_statistics(module)}
+        except Exception as error:
+            warnings.warn(f"{_NOT_RUN} ({type(error).__name__}: {error})", stacklevel=2)
+            self._recent = deque(maxlen=0)
+            return
         for name, one in batch_statistics(module):
             one.copy_(found[name])
+
+    def _before_look(self) -> None:
+        self.refresh()
+        if self._prepare is not None:
+            self._prepare()
 
     def finish(self, training: Iterable[Any] | None) -> None:
         """Take statistics of BatchNorm anew from ``training`` where weights were pruned, and look for the last time.

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from numbers import Real
 from operator import index
 from typing import Any, TypeGuard
 
@@ -50,11 +51,11 @@ AMOUNTS = ">= 1 (tokens), or a share in (0, 1]"
 
 
 def plain(keep: Any) -> Any:
-    """A whole number of any kind, such as NumPy's, as an int; all else, and True and False, as it is."""
+    """A number of any kind, such as NumPy's, as an int or a float; all else, and True and False, as it is."""
     if not isinstance(keep, bool):
         with suppress(TypeError):
             return index(keep)
-    return keep
+    return float(keep) if isinstance(keep, Real) and not isinstance(keep, bool) else keep
 
 
 def is_amount(keep: Any) -> TypeGuard[int | float]:

@@ -15,7 +15,8 @@ _LAYERS = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCe
 def weights_of(module: nn.Module, stacked: bool) -> Iterator[tuple[str, Float[Tensor, "replica unit entry"]]]:
     """Weight matrices and filters by their names: of torch's layers, and what else has two axes longer than 1.
 
-    Left out are parameters of norms, and factors of channels and single tokens, which are vectors whatever their shape.
+    Left out are parameters of norms, and factors of channels and single tokens, which are vectors whatever their shape;
+    and those of which layers make their weight, see `making_weights`.
 
     Args:
         module: whose parameters are looked through.
@@ -26,12 +27,14 @@ def weights_of(module: nn.Module, stacked: bool) -> Iterator[tuple[str, Float[Te
         part, weight = parts[name.rpartition(".")[0]], parameter if stacked else parameter[None]
         if weight.ndim < 3 or isinstance(part, _NORMS):
             continue
+        if _made_of(name, parts) is not None:
+            continue
         if isinstance(part, _LAYERS) or sum(length > 1 for length in weight.shape[1:]) >= 2:
             yield name, weight.flatten(2)
 
 
 def require_prunable(module: nn.Module, names: Iterable[str], by_neuron: bool, stacked: bool) -> None:
-    """Raise `ValueError` where hiding is not of weights, or not of neurons.
+    """Raise `ValueError` where what is hidden is no neuron.
 
     Args:
         module: has the parameters.
@@ -47,19 +50,20 @@ def require_prunable(module: nn.Module, names: Iterable[str], by_neuron: bool, s
                 "granularity = 'entry'. Or prune a part of the network that has none."
             )
     for name in names:
-        if (made := _made_of(name, parts)) is not None:
-            raise ValueError(
-                f"{made or type(module).__name__!r} makes its weight of other parameters, such as {name!r}; to hide "
-                "these is not to hide weights: allowed are layers whose weight is a parameter. Take that off first, by "
-                "torch.nn.utils.parametrize.remove_parametrizations or, of the older form, remove_weight_norm. Or "
-                "prune a part of the network that has none."
-            )
         part, axes = parts[name.rpartition(".")[0]], module.get_parameter(name).ndim - stacked
         if by_neuron and axes > 2 and not isinstance(part, _LAYERS):
             raise ValueError(
                 f"{name!r} has {axes} axes and is of no layer of torch, so that the first may be of experts or heads, "
                 "not of neurons: allowed is granularity = 'entry'. Or prune a part of the network that has none."
             )
+
+
+def making_weights(module: nn.Module) -> list[str]:
+    """Layers, by their names, that make their weight of other parameters, such as by `weight_norm` or torch's `prune`:
+    to hide these is not to hide weights."""
+    parts = dict(module.named_modules())
+    made = (_made_of(name, parts) for name, _ in module.named_parameters())
+    return list(dict.fromkeys(name for name in made if name is not None))
 
 
 def _is_by_input(part: nn.Module) -> bool:
@@ -75,8 +79,8 @@ def _made_of(name: str, parts: Mapping[str, nn.Module]) -> str | None:
     if inside:
         return layer[1:]
     layer, _, own = name.rpartition(".")
-    computed = vars(parts[layer]).get(own.rpartition("_")[0])  # ``weight`` of ``weight_g``, which is no parameter then
-    return layer if isinstance(computed, Tensor) else None
+    whole, _, suffix = own.rpartition("_")  # ``weight`` of ``weight_g``, which is no parameter then
+    return layer if suffix in ("g", "v", "orig") and isinstance(vars(parts[layer]).get(whole), Tensor) else None
 
 
 def all_but_smallest(

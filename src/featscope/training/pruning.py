@@ -6,6 +6,7 @@ The loss sees the network without its smallest weights, and the update is of all
 neurons of a shallow network and uses it on deep ones; the two need different gradients, see `MagnitudePruning`.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from featscope.losses.similarity import Masked
 from featscope.numbers import place_of_doubles
 from featscope.options import require, require_word
 from featscope.training.batch_norm import batch_statistics, estimate_statistics
-from featscope.training.magnitudes import all_but_smallest, energy_along, require_prunable, weights_of
+from featscope.training.magnitudes import all_but_smallest, energy_along, making_weights, require_prunable, weights_of
 
 _CHECKPOINTING = "gradient_checkpointing", "grad_checkpointing"
 """Where parts of transformers and of timm keep whether activations are computed anew in the backward pass."""
@@ -119,6 +120,13 @@ class PruningMask(nn.Module):
         self._stacked = bool(getattr(module, "replica_axis", False))
         names = [name for name, _ in self._weights(module)]
         require_prunable(module, names, self.granularity == "neuron", self._stacked)
+        if made := making_weights(module):
+            warnings.warn(
+                f"{', '.join(map(repr, made))} of {type(module).__name__} make their weight of other parameters, as by "
+                "weight_norm, and are left whole: to prune them, take that off first, by "
+                "torch.nn.utils.parametrize.remove_parametrizations or, of the older form, remove_weight_norm",
+                stacklevel=4,
+            )
         magnitudes = self._magnitudes(module)
         if not magnitudes:
             raise ValueError(f"{type(module).__name__} has no weight matrix and no filter to prune")
@@ -349,19 +357,20 @@ class Pruner(nn.Module):
         Returns:
             Whether there were any.
         """
-        norms = self._moved()
+        norms = self.moved()
+        if not norms and self.step == self._first:
+            norms = {name.rpartition(".")[0] for name, _ in batch_statistics(self.module)}
         estimate_statistics(self._held[1], batches, call=call, only=norms)
         return bool(norms)
 
-    def _moved(self) -> set[str]:
+    def moved(self) -> set[str]:
         """Names of the norms whose statistics, of either network, are not those at the start."""
-        every, moved = set[str](), set[str]()
+        found = set[str]()
         for name, buffer in batch_statistics(self.module):
-            norm, began = name.rpartition(".")[0], self._at_start[name].to(buffer.device)
-            every.add(norm)
+            began = self._at_start[name].to(buffer.device)
             if not all(torch.equal(one.to(buffer.device), began) for one in (buffer, self._statistics[name])):
-                moved.add(norm)
-        return moved if moved or self.step > self._first else every
+                found.add(name.rpartition(".")[0])
+        return found
 
 
 def _bias_of(weight: str) -> str | None:

@@ -128,6 +128,11 @@ class BiasScheduleRule(nn.Module):
         self.register_buffer("reference_norm", norm.clone())  # at the start, then at the end of Stage I
         self.register_buffer("reset_bias", torch.zeros_like(norm))  # then, too; what thresholds were set to
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Checkpoints from before 2026-11-28 do not have what thresholds were set to."""
+        state_dict.setdefault(f"{prefix}reset_bias", torch.full_like(self.reset_bias, torch.nan))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
     def forward(self, experiment: Any, step: int) -> None:
         """Move the biases after a step, and the stages."""
         weight, bias = experiment.learner.weight, experiment.learner.bias

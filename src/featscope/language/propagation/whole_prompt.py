@@ -62,8 +62,9 @@ class WholePrompt:
             entries = entries_of(cache, prompt)
             stages = [] if selector is None else [(cast(LayerSelector, selector), keep)]
             return generate_in_one_pass(model, prompt, stages, cache, entries, options, narrow=False)
-        require = require_room if is_decoder(model) else require_own_angles
-        require(model, prompt, new_tokens(model, options, prompt.ids.shape[-1]))
+        require_own_angles(model, prompt, new_tokens(model, options, prompt.ids.shape[-1]))
+        if is_decoder(model):
+            require_room(model, prompt)  # how many tokens will come is not known
         its: Any = model
         output = its.generate(prompt.ids, attention_mask=prompt.mask, **options)
         places = torch.arange(prompt.ids.shape[-1], device=prompt.ids.device).expand_as(prompt.ids)

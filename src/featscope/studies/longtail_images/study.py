@@ -52,7 +52,7 @@ class LongTailImages(ImageStudy):
     Attributes:
         data: "cifar10", "cifar100" or another data set of the Hub by its name; a folder with the Hub's parquet files,
             or with images and lists of them (ImageNet-LT); or "shapes" for procedural images, which need no files.
-        imbalance: images of the largest class over those of the smallest, ρ > 1. None where the training split is
+        imbalance: images of the largest class over those of the smallest, ρ. None where the training split is
             long-tailed as it is (ImageNet-LT); there are then no balanced arms.
         largest: training images of the largest class; 0 for all of a class, None for 1,000 on the CPU and all on CUDA.
         probe: images of each class that the linear probe is fitted to; 0 for all, None for 500 on the CPU and all on
@@ -89,10 +89,8 @@ class LongTailImages(ImageStudy):
     def __post_init__(self) -> None:
         through = self.pruning.gradient == "straight-through"
         require(self, "pruning", through, "one with gradient 'straight-through'", "Heads take no pairs of outputs.")
-        rare = self.imbalance is None or self.imbalance > 1
-        require(self, "imbalance", rare, "> 1, or None", "At 1 no class is rare.")
+        require(self, "imbalance", self.imbalance is None or self.imbalance >= 1, ">= 1, or None")
         super().__post_init__()
-        require(self.pruning, "ratio", self.pruning.ratio > 0, "> 0 and < 1 here", "At 0 nothing is pruned.")
         steps, cure = max(1, self.steps), "Else no step is pruned: begin earlier, or take more steps."
         require(self.pruning, "start", self.pruning.start < steps, f">= 0 and < {steps}, the steps of training", cure)
 
@@ -302,9 +300,12 @@ class LongTailImages(ImageStudy):
         sizes = runs["plain"].class_size
         most, least = (in_words(end, "{:.0f}") for end in (sizes.max(), sizes.min()))
         change = in_words(100 * (accuracy(runs["pruned"]) - accuracy(runs["plain"])), "{:+.1f}")
+        found = f"Leaving out small weights {opening}: {named['pruned']} of images are named right with it, "
+        found += f"{named['plain']} without."
+        if self.pruning.ratio == 0:
+            found = f"At a ratio of 0 nothing is pruned, and both are trained alike: {named['plain']} are named right."
         return Story(
-            f"Leaving out small weights {opening}: {named['pruned']} of images are named right with it, "
-            f"{named['plain']} without.",
+            found,
             f"Networks learn without labels from images, {most} of the most frequent kind and {least} of the rarest. "
             f"Pruned ones learn without the smallest {percent(self.pruning.ratio)} of their weights. Bars are how many "
             "test images a linear classifier then names from what was learned: here at the left, beside it the paper's "

@@ -31,8 +31,8 @@ class PredictionHeadArms(Study):
     does. The first arm is what `featscope sweep` varies.
 
     Attributes:
-        data: patches with a strong and a weak feature (Definition 3.1); the weak one must be weaker. Arms on batches
-            have 16 patches and a weak feature of 3/4 of the strong one, from given overlaps in 32 dimensions.
+        data: patches with a strong and a weak feature (Definition 3.1); the weak one must not be stronger. Arms on
+            batches have 16 patches and a weak feature of 3/4 of the strong one, from given overlaps in 32 dimensions.
         learner: cubic neurons (Section 3.1); their number is 2, as in the theorem, but in the arm `widths`, and they
             start at random, but for arms on batches that have given overlaps.
         head: the head that begins as the identity; on batches from given overlaps its rate is 0.3.
@@ -78,8 +78,8 @@ class PredictionHeadArms(Study):
         require(self, "learner", self.learner.width == 2, "a learner of width 2", "The theorem is about two neurons.")
         why = "Those that are given are the arm `batches`'s own; what is said of the others is of random weights."
         require(self, "learner", self.learner.overlaps is None, "a learner with overlaps None", why)
-        weaker = self.data.weak < self.data.strong
-        require(self, "data", weaker, "data with weak < strong", "Raise --data.strong, or lower --data.weak.")
+        weaker = self.data.weak <= self.data.strong
+        require(self, "data", weaker, "data with weak <= strong", "Raise --data.strong, or lower --data.weak.")
         plain = self.optimizer.weight_decay == 0
         require(self, "optimizer", plain, "an optimizer with weight_decay 0", "The flow beside it has none.")
         own = self.objective.loss == NonContrastive()
