@@ -137,6 +137,8 @@ def test_by_the_gradient_of_the_pruned_network_what_the_theorys_does_is_not_expe
         "pruned-are-minority",
         "random-start-direction",
         "divergence-when-all-pruned",
+        "rarest-tier-is-first",
+        "tiers-join",
     }
 
 
