@@ -144,12 +144,7 @@ def _step(study: Study, arms: Sequence[Arm]) -> tuple[dict[str, xr.Dataset], lis
 
 @dataclass
 class _Seen:
-    """What is seen of an arm as it is measured.
-
-    Attributes:
-        changes: what of the experiment an assay changed, by the assay's name.
-        start: the experiment's state before the first step.
-    """
+    """Of an arm as it is measured: what an assay changed, by its name, and the state before the first step."""
 
     changes: dict[str, str]
     start: dict[str, Any]

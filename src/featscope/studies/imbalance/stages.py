@@ -96,8 +96,7 @@ class Stages(Assumed):
         At $T_1$ $|\langle w_i, M_j^\perp \rangle| \leq O(\sqrt{\log d_1/d_1}) \|w_i\|$. Measured: share of neurons for
         which the largest is below $\sqrt{2 \log d_1/d_1}$.
         """
-        d1 = self._recipe.data.input_dim
-        at_t1 = at_event(run, run.off_cosine, run.stage1_end)
+        d1, at_t1 = self._recipe.data.input_dim, at_event(run, run.off_cosine, run.stage1_end)
         return known(at_t1 <= sqrt(2 * log(d1) / d1), at_t1)
 
     # --- thresholds (V (70); P (84), (93)) ----------------------------------------------------------------------------
@@ -108,8 +107,7 @@ class Stages(Assumed):
         equals=1.0,
         within=1e-4,
         because="Tolerance: float32.",
-        note="The papers do not say what thresholds are set to; √(2 log d/d) ||w_i|| follows from the bounds of Stage "
-        "2. We take 0.6 of it.",
+        note="The papers do not say what to; √(2 log d/d) ||w_i|| follows from bounds of Stage 2. We take 0.6 of it.",
         law="exact",
     )
     def thresholds_set(self, run: xr.Dataset) -> xr.DataArray | None:
@@ -120,8 +118,8 @@ class Stages(Assumed):
         """
         if "reset_ratio" not in run:  # as runs of older versions have not
             return None
-        ratio = run.reset_ratio.where(run.stage1_end >= 0) / (self._schedule.reset * self._needed(1.0))
-        return known(farthest(ratio, "neuron"), ratio)
+        over = run.reset_ratio.where(run.stage1_end >= 0) / (self._schedule.reset * self._needed(1.0))
+        return known(farthest(over, "neuron"), over)
 
     @by_rule("workshop version, equation (70)", at_least=0.0, because="Bound: with a thousandth for rounding.")
     def thresholds_rise(self, run: xr.Dataset) -> xr.DataArray:

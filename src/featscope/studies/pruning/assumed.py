@@ -11,7 +11,7 @@ from featscope.studies import last
 from featscope.studies.pruning.arms import JUDGED, LITTLE, PruningArms, follows_theory
 from featscope.studies.worst import known, largest
 from featscope.theory.imbalance import activities, pair_correlation
-from featscope.theory.pruning import stated_factors
+from featscope.theory.pruning import stated_factors, stationary_energies
 
 CONSTANT = "Bound: with constant 1."
 as_drawn = partial(identity, on="one-step", equals=1.0, within=0.1, range=POSITIVE)
@@ -193,7 +193,23 @@ class Assumed(PruningArms):
 
     def _activities(self, arm: str) -> np.ndarray:
         data = self.arm(arm).recipe.data
+        if data.frequencies:
+            return data.activity * np.array(data.frequencies)
         return activities(data.features, data.minority, data.eps_min, data.activity)
+
+    def _settled(self, arm: str) -> np.ndarray:
+        """Energies of features where training on ``arm`` without pruning settles: ``[feature]``."""
+        data, loss = self.arm(arm).recipe.data, self.objective.loss
+        return stationary_energies(
+            self._activities(arm),
+            data.tokens,
+            self.optimizer.weight_decay,
+            self.bias.last,
+            self.objective.pairs,
+            temperature=loss.temperature,
+            loss_scale=loss.scale,
+            noise_variance=data.noise_std**2 / data.tokens,
+        )
 
     def _stated(self) -> tuple[float, float]:
         """Least growth of minority neurons in a step before decay, and most of others in a whole one, over η."""

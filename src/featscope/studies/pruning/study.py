@@ -20,7 +20,7 @@ from featscope.studies.pruning.tiers import MATTERS, TWENTIETH, Tiers, as_predic
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.studies.worst import known, largest, smallest
 from featscope.theory.imbalance import activities
-from featscope.theory.pruning import singleton_growth, stationary_energies
+from featscope.theory.pruning import singleton_growth
 
 SMALL_PART = "Tolerance: 2 % of what minority samples or neurons gain, a stated choice."
 
@@ -176,22 +176,12 @@ class Pruning(Tiers):
         Training settles where weight decay balances what the logits leave of the pull. Measured:
         $F_{\min}/F_{\mathrm{maj}}$ without pruning over its closed form.
         """
-        data, loss = self.data, self.objective.loss
-        settled = stationary_energies(
-            activities(data.features, data.minority, data.eps_min, data.activity),
-            data.tokens,
-            self.optimizer.weight_decay,
-            self.bias.last,
-            self.objective.pairs,
-            temperature=loss.temperature,
-            loss_scale=loss.scale,
-            noise_variance=data.noise_std**2 / data.tokens,
-        )
+        settled = self._settled("stationary")
         closed, without = float(settled[-1] / settled[0]), at(final_ratio(run), 0.0)
         return Found(
             without / closed if closed else without * np.nan,
             f"Tolerance: 5 %, for noise beyond first order and fluctuations of order η. Closed form {closed:.3f}; "
-            f"(ε_min)² is {data.eps_min**2:.3f}.",
+            f"(ε_min)² is {self.data.eps_min**2:.3f}.",
         )
 
     @ordering(

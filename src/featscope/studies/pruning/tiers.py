@@ -11,7 +11,6 @@ from featscope.studies import farthest, last
 from featscope.studies.pruning.arms import JUDGED, follows_theory
 from featscope.studies.pruning.assumed import Assumed
 from featscope.studies.worst import known, smallest
-from featscope.theory.pruning import stationary_energies
 
 MATTERS = 0.05
 TWENTIETH = "Bound: a twentieth, so that a difference that no one would care for does not count."
@@ -36,19 +35,8 @@ class Tiers(Assumed):
         Measured: energy of a tier over that of the most frequent one, over its closed form, mean over looks in the last
         quarter of training; of both rare tiers the one that is farther off.
         """
-        recipe = self.arm("tiers").recipe
-        data, loss = recipe.data, self.objective.loss
-        settled = stationary_energies(
-            data.activity * np.array(data.frequencies),
-            data.tokens,
-            self.optimizer.weight_decay,
-            self.bias.last,
-            self.objective.pairs,
-            temperature=loss.temperature,
-            loss_scale=loss.scale,
-            noise_variance=data.noise_std**2 / data.tokens,
-        )
-        closed = settled[[-1, -1 - data.minority // 2]] / settled[0]  # of the rarest, of the next
+        settled, tier = self._settled("tiers"), self.arm("tiers").recipe.data.minority // 2
+        closed = settled[[-1, -1 - tier]] / settled[0]  # of the rarest, of the next
         end = run["step"].values > 0.75 * run["step"].values[-1]
         late = run[ENERGIES].sel(ratio=0.0, drop=True).isel(step=end).mean("step", skipna=False)
         each = xr.concat([late.rarest_energy, late.next_energy], "tier") / late.majority_energy
