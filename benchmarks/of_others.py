@@ -2,15 +2,16 @@
 
     python -m benchmarks.of_others MODEL ESSAYS
 
-MODEL is a folder, as `benchmarks.smollm2` makes one, or a model of the Hub; ESSAYS a folder of .txt files that needles
-are hidden in. Fills a table and a picture of docs/language.md: which layers keep answers, and how many each method then
-gives, of prompts of RULER's tasks. On two cores it takes about 20 minutes.
+MODEL is a folder, as `benchmarks.from_wheels` makes one, or a model of the Hub; ESSAYS a folder of .txt files that
+needles are hidden in. Draws a picture for docs/language.md, and fills a table there, both named as the model: which
+layers keep answers, and how many each method then gives, of prompts of RULER's tasks. On two cores it takes about 20
+minutes for 135 million parameters.
 """
 
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 import tyro
@@ -26,7 +27,7 @@ from featscope.language.tried import Tried
 from featscope.language.tune import TunePrompt, tune
 
 TASKS = ("niah_single_1", "niah_single_2", "niah_multikey_1")
-EXAMPLES, LENGTH, NEW_TOKENS = 8, 1000, 12
+LENGTH, NEW_TOKENS = 1000, 12
 KEEPS = (0.1, 0.25)
 POOLINGS: tuple[tuple[int, Pool], ...] = ((5, "avg"), (13, "max"))
 NAMES = {"avg": "average", "max": "maximum"}
@@ -40,10 +41,19 @@ class Asked:
     Attributes:
         model: a folder, or a model of the Hub.
         essays: folder of .txt files.
+        examples: prompts of each task.
+        layers_alone: draw the picture, and leave the table as it is: no method is tried.
     """
 
     model: tyro.conf.Positional[str]
     essays: tyro.conf.Positional[Path]
+    examples: int = 8
+    layers_alone: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the table and the picture are named."""
+        return PurePath(self.model).name
 
 
 def covering(choice: LayerChoice) -> int | None:
@@ -55,14 +65,15 @@ def covering(choice: LayerChoice) -> int | None:
 def measured(asked: Asked) -> tuple[list[tuple[tuple[int, Pool], LayerChoice, list[Tried]]], int]:
     """By pooling: the layers, and all ways of reading; and how many prompts were asked."""
     model, tokenizer = load_model(asked.model)
-    ruler = Ruler(Path("not-written.jsonl"), asked.model, LENGTH, TASKS, EXAMPLES, str(asked.essays))
+    ruler = Ruler(Path("not-written.jsonl"), asked.model, LENGTH, TASKS, asked.examples, str(asked.essays))
     examples = prompts(ruler, tokenizer)
     pairs = [(one.prompt, one.answers[0]) for one in examples]
     found = []
     for kernel, pool in POOLINGS:
         choice = choose_layer(model, tokenizer, pairs, round(KEEPS[0] * LENGTH), pool=pool, kernel=kernel)
         layers = sorted({layer for layer in (covering(choice), choice.layer) if layer is not None})
-        found.append(((kernel, pool), choice, _tried(asked, examples, tuple(layers), kernel, pool)))
+        tried = [] if asked.layers_alone else _tried(asked, examples, tuple(layers), kernel, pool)
+        found.append(((kernel, pool), choice, tried))
     return found, len(examples)
 
 
@@ -101,6 +112,9 @@ def main() -> None:
     """Measure, and fill the page."""
     asked = tyro.cli(Asked, description=__doc__)
     found, count = measured(asked)
+    found[0][1].figure().savefig(DOCS / "images" / f"layers-of-{asked.name}.png", dpi=110)
+    if asked.layers_alone:
+        return
     heading = [
         "method",
         "layer",
@@ -112,8 +126,7 @@ def main() -> None:
     ]
     made = [row for one in found for row in rows(*one)]
     full = [LABELS["full"], "", "", "", "all", _share(found[0][2][0]), "1.00"]
-    fill(DOCS / "language.md", {"of others": table(heading, [full, *made]) + f"\n\n{count} prompts."})
-    found[0][1].figure().savefig(DOCS / "images" / "layers-of-others.png", dpi=110)
+    fill(DOCS / "language.md", {f"of {asked.name}": table(heading, [full, *made]) + f"\n\n{count} prompts."})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """What the operating system refuses, in words, and what it allows this process: cores and memory."""
 
+import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
 
@@ -12,7 +13,7 @@ _GROUPS, _MINE = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")  # control gr
 
 def refused_by_system(error: BaseException) -> str:
     """Why the system did not do what it was asked, in a sentence; empty if that is not what went wrong."""
-    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _has_no_memory(str(error))):
+    if lacks_memory(error):
         said = next(iter(str(error).strip().splitlines()), "none was to be had")  # below are a GPU's hints
         return f"the system has no memory left ({said})."
     if isinstance(error, OSError):
@@ -21,8 +22,10 @@ def refused_by_system(error: BaseException) -> str:
     return ""
 
 
-def _has_no_memory(said: str) -> bool:
-    return any(words in said for words in _NO_MEMORY)
+def lacks_memory(error: BaseException) -> bool:
+    """Whether what went wrong is that no memory was to be had."""
+    told = isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY)
+    return told or isinstance(error, MemoryError)
 
 
 def allowed_cores() -> float:
@@ -50,6 +53,33 @@ def free_memory() -> int:
             files = stat.get("total_inactive_file") or stat.get("inactive_file", "0")  # given back when it is wanted
             free = min(free, max(0, int(most) - max(0, int(used) - int(files))))
     return free
+
+
+@contextmanager
+def mapped_files() -> Iterator[None]:
+    """Let what is mapped meanwhile not count against a limit on this process's address space.
+
+    Weights in safetensors files are mapped, more than once as they are loaded: memory holds them once, for all
+    processes, and address space is not what they take.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    import psutil
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == resource.RLIM_INFINITY:
+        yield
+        return
+    had = psutil.Process().memory_info().vms
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    try:
+        yield
+    finally:
+        soft += max(0, psutil.Process().memory_info().vms - had)
+        resource.setrlimit(resource.RLIMIT_AS, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 
 
 def _groups(controller: str) -> Iterator[Path]:

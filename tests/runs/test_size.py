@@ -1,5 +1,6 @@
 """Numbers so large that a run would grow or hang are refused before anything is built or written."""
 
+import sys
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from featscope.runs.size import within
 from featscope.streams import Streams
 from featscope.studies import Axis
 from featscope.studies.sweep import Sweep
+from featscope.system import mapped_files
 from featscope.training import Answer
 from featscope.training.evaluation import Evaluation
 from swept import Pull
@@ -90,3 +92,27 @@ def test_an_evaluation_of_too_many_questions_is_refused():
     grid = {"one": range(10**4), "other": range(10**4)}
     with pytest.raises(ConfigError, match=r"asks 1e\+08 questions"):
         Evaluation(lambda one, other: {"x": 1.0}, grid, {"x": Answer("a number")}, Streams(0, [0]))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where address space has no limit")
+def test_files_that_are_mapped_take_no_memory_and_what_comes_after_does(tmp_path):
+    """As the weights of a large model, of which memory holds one copy for all workers."""
+    with open(tmp_path / "weights", "wb") as sparse:
+        sparse.truncate(2**32)
+
+    def mapped() -> torch.Tensor:
+        return torch.from_file(str(tmp_path / "weights"), size=2**32, dtype=torch.uint8)
+
+    def then(asked: int) -> int:
+        with mapped_files():
+            weights = mapped()
+        return len(weights) + len(torch.empty(asked))
+
+    with pytest.raises(ConfigError, match=r"memory_limit = 0\.25 GiB is out of range: a replica needs more"):
+        within(2**28, mapped)
+    assert within(2**28, lambda: then(8)) == 2**32 + 8
+    with pytest.raises(
+        ConfigError, match=r"memory_limit = 0\.25 GiB is out of range: a replica needs 16\.0 GiB at once"
+    ):
+        within(2**28, lambda: then(2**32))
+    assert then(8) == 2**32 + 8  # nothing is limited any more

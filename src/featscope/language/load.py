@@ -21,7 +21,7 @@ from transformers import (
 
 from featscope.hub import asking_hub, without_bars
 from featscope.options import ConfigError, require_extra
-from featscope.system import free_memory
+from featscope.system import free_memory, lacks_memory, mapped_files
 
 RETRIEVER = "retriever"
 """The name of the small model that ships beside FeatScope, as a package of its own."""
@@ -162,15 +162,16 @@ def _load(name: str, place: str, device: str) -> tuple[PreTrainedModel, PreTrain
         tokenizer = _tokenizer(place)
         dtype = torch.float32 if device == "cpu" else "auto"
         load: Any = _kind_of(config).from_pretrained
-        model, found = load(
-            place,
-            config=config,
-            dtype=dtype,
-            use_safetensors=True,
-            trust_remote_code=False,
-            ignore_mismatched_sizes=True,  # they are named below
-            output_loading_info=True,
-        )
+        with mapped_files():
+            model, found = load(
+                place,
+                config=config,
+                dtype=dtype,
+                use_safetensors=True,
+                trust_remote_code=False,
+                ignore_mismatched_sizes=True,  # they are named below
+                output_loading_info=True,
+            )
     _require_whole(name, found)
     for key, weight in model.named_parameters():
         if not torch.isfinite(weight).all():
@@ -245,6 +246,8 @@ def _in_words(name: str) -> Iterator[None]:
     except ConfigError:
         raise
     except Exception as error:
+        if lacks_memory(error):
+            raise
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         cure = f" {_SAFE}" if "safetensors" in reason else ""
         raise ConfigError(f"model = {name!r} cannot be loaded ({reason}): allowed is {_ALLOWED}.{cure}") from None

@@ -34,7 +34,7 @@ _PR_SET_PDEATHSIG = 1
 _STOP = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 STOPPING = "stopping after this step, saving ..."
 """Said once a run is to end."""
-_KILLED = "a worker process was killed, perhaps for want of memory"
+_KILLED = "a worker process was killed, perhaps for want of memory: OMP_NUM_THREADS=1 has one at a time"
 _NO_FORK = "fork-based multiprocessing"  # in what torch says of it
 
 T = TypeVar("T")
