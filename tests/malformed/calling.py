@@ -73,7 +73,7 @@ def _begin(*_: object, **__: object) -> None:
 
 
 _ENDS = {
-    "no step": ("featscope.runs.execute._shard_size", "featscope.report.run_report.content"),
+    "no step": ("featscope.runs.execute._fitting", "featscope.report.run_report.content"),
     "one step": ("featscope.commands.run.train_all", "featscope.report.run_report.content"),
     "to the end": (),
 }

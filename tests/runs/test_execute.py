@@ -121,7 +121,7 @@ def test_a_run_fills_its_folder(tmp_path):
 
 
 def test_an_arm_stops_when_its_event_has_happened_and_the_rest_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(execute, "_shard_size", lambda *a: 2)
+    monkeypatch.setattr(execute, "_fitting", lambda *a: execute.Fitting(2))
     runs = run(Toy(), Settings(), tmp_path / "run").runs
     assert runs["short"]["step"].values[-1] < 40
     assert (runs["short"]["near"].values > 0).all()
@@ -166,7 +166,7 @@ def test_two_runs_at_a_time_do_not_exchange_their_results(monkeypatch):
 
 
 def shard_size(study: Toy, gib: float, replicas: int = 64) -> int:
-    return execute._shard_size(study, study.arms(), replicas, Settings(memory_limit=gib))
+    return execute._fitting(study, study.arms(), replicas, Settings(memory_limit=gib)).shard_size
 
 
 def test_shards_get_smaller_until_they_fit_into_the_memory_limit(monkeypatch):
@@ -177,8 +177,35 @@ def test_shards_get_smaller_until_they_fit_into_the_memory_limit(monkeypatch):
     assert sizes[-1] == 32
     assert 1 <= sizes[0] < 8
     assert sizes[0] < sizes[1] < sizes[2] < sizes[3] < 32
-    with pytest.raises(ConfigError, match=r"memory_limit = 0.01 GiB .* one replica for each of 2 workers needs 0\.0"):
+    with pytest.raises(ConfigError, match=r"memory_limit = 0.01 GiB .* one replica needs 0\.0"):
         shard_size(study, 0.01)
+
+
+@pytest.mark.parametrize(("gib", "fitting"), [(16.0, (1, None)), (13.0, (1, 3)), (8.0, (1, 2)), (4.0, (1, 1))])
+def test_workers_get_fewer_where_memory_does_not_hold_a_replica_for_each(monkeypatch, gib, fitting):
+    """As of a language model of 4 GiB, on a machine of four cores."""
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: 4)
+    monkeypatch.setattr(execute, "in_worker", lambda compute: 4 * 2**30)
+    assert execute._fitting(Toy(), Toy().arms(), 4, Settings(memory_limit=gib)) == fitting
+
+
+def test_fewer_workers_share_the_cores_and_a_resumed_run_has_no_more(monkeypatch, tmp_path):
+    seen: list[tuple[int, int]] = []
+    in_workers = workers._in_workers
+
+    def spied(compute, count, of, monitor, names, threads=1):
+        seen.append((of, threads))
+        return in_workers(compute, count, of, monitor, names, threads)
+
+    monkeypatch.setattr(workers, "cores", lambda: 5)
+    monkeypatch.setattr(execute, "_fitting", lambda *a: execute.Fitting(1, 2))
+    monkeypatch.setattr(workers, "_in_workers", spied)
+    found = run(Toy(), Settings(replicas=4), tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["workers"] == 2
+    shutil.rmtree(tmp_path / "run" / "checkpoint")
+    run(Toy(), Settings(replicas=4), tmp_path / "run", resume=True)
+    assert seen == [(2, 2), (2, 2)]
+    assert found.runs["whole"]["estimate"].sizes["replica"] == 4
 
 
 def test_only_an_arm_without_a_replica_axis_has_a_shard_for_each_replica(monkeypatch):
@@ -189,8 +216,8 @@ def test_only_an_arm_without_a_replica_axis_has_a_shard_for_each_replica(monkeyp
     assert execute._replicas_together(together, 4) == 4
     assert execute._replicas_together(alone, 4) == 1
     monkeypatch.setattr(execute, "in_worker", lambda compute: 2**20)
-    assert execute._shard_size(study, [together, alone], 8, Settings(memory_limit=1.0)) == 4
-    assert execute._shard_size(study, [alone], 8, Settings(memory_limit=1.0)) == 1
+    assert execute._fitting(study, [together, alone], 8, Settings(memory_limit=1.0)) == (4, None)
+    assert execute._fitting(study, [alone], 8, Settings(memory_limit=1.0)) == (1, None)
 
 
 def test_the_memory_of_measurements_counts_too(monkeypatch):
@@ -203,7 +230,7 @@ def test_a_resumed_run_keeps_its_shards_whatever_memory_is_free_now(tmp_path, mo
     out = tmp_path / "run"
     run(Toy(), Settings(), out)
     before = (out / "config.json").read_text()
-    monkeypatch.setattr(execute, "_shard_size", None)
+    monkeypatch.setattr(execute, "_fitting", None)
     run(Toy(), Settings(), out, resume=True)
     assert (out / "config.json").read_text() == before
 
@@ -228,7 +255,7 @@ def test_divergence_at_the_step_that_measures_memory_leaves_nothing_behind(tmp_p
     def diverge(*_):
         raise DivergedError("the loss", 0, 0)
 
-    monkeypatch.setattr(execute, "_shard_size", diverge)
+    monkeypatch.setattr(execute, "_fitting", diverge)
     with pytest.raises(DivergedError):
         run(Toy(), Settings(), tmp_path / "made" / "run")
     assert not (tmp_path / "made").exists()
@@ -288,7 +315,7 @@ def test_a_termination_signal_saves_and_ends_the_run_as_ctrl_c_does(tmp_path, mo
         return build(self, streams)
 
     monkeypatch.setattr(Estimating, "build", build_and_signal)
-    monkeypatch.setattr(execute, "_shard_size", lambda *a: 2)
+    monkeypatch.setattr(execute, "_fitting", lambda *a: execute.Fitting(2))
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(InterruptedRunError):
         run(Toy(), Settings(), tmp_path / "run")

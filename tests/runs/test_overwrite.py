@@ -48,7 +48,7 @@ def test_an_interrupt_before_the_first_step_leaves_it_too(tmp_path, monkeypatch)
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(execute, "_shard_size", interrupt)
+    monkeypatch.setattr(execute, "_fitting", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run(Pull(), Settings(), tmp_path, overwrite=True)
     assert {file: file.read_bytes() for file in tmp_path.rglob("*.*")} == before
@@ -57,8 +57,8 @@ def test_an_interrupt_before_the_first_step_leaves_it_too(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("where", "error", "said"),
     [
-        ("_shard_size", KeyboardInterrupt(), "interrupted; nothing was begun, and .* as it was. Go on with:"),
-        ("_shard_size", OSError(ENOSPC, "full"), "Nothing was begun, and .* is as it was. Go on with:"),
+        ("_fitting", KeyboardInterrupt(), "interrupted; nothing was begun, and .* as it was. Go on with:"),
+        ("_fitting", OSError(ENOSPC, "full"), "Nothing was begun, and .* is as it was. Go on with:"),
         ("with_history", KeyboardInterrupt(), "interrupted; what was done is saved. Go on with:"),
     ],
 )
@@ -74,7 +74,7 @@ def test_what_is_printed_does_not_go_on_with_the_run_that_was_to_be_replaced(
     commands.execute(Pull(), Settings(), tmp_path, ["run", "pull", "--out", str(tmp_path)], overwrite=True)
     told = capsys.readouterr().err
     assert re.search(said, told)
-    assert f"featscope run pull {'--overwrite' if where == '_shard_size' else '--resume'} --out" in told
+    assert f"featscope run pull {'--overwrite' if where == '_fitting' else '--resume'} --out" in told
 
 
 def test_a_run_that_is_refused_when_it_trains_leaves_nothing_of_either(tmp_path):

@@ -80,7 +80,7 @@ def test_all_training_of_a_run_is_asked_for_so(tmp_path, monkeypatch):
     monkeypatch.setattr(GradientTraining, "advance", lambda self, step: (seen.append([*within]), advance(self, step)))
     study = Pull()
     arms = study.arms()
-    execute._shard_size(study, arms, 2, Settings())
+    execute._fitting(study, arms, 2, Settings())
     assert len(seen) >= len(arms)
     first = len(seen)
     shard = Shard(study, arms[0], range(2), 0, "cpu")

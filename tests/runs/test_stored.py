@@ -115,6 +115,7 @@ PLANS = [
     (lambda plan: plan.update(shard_size=None), "shard_size = None .* allowed is a whole number"),
     (lambda plan: plan.update(shard_size=HUGE), r"shard_size = 1000.*\.\.\..*000 .* allowed is a whole number"),
     (lambda plan: plan.update(replicas=0), "replicas = 0 .* allowed is >= 1"),
+    (lambda plan: plan.update(workers=0), "workers = 0 .* allowed is >= 1"),
     (lambda plan: plan.update(study=["a"]), r"study = \['a'\] .* allowed is a string"),
     (lambda plan: plan.update(config=[]), r"config = \[\] .* allowed is an object"),
     (lambda plan: plan.update(shards=2), "'shards' = 2 is unknown: allowed are study, seed"),

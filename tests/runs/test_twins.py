@@ -12,6 +12,7 @@ from featscope.claims import ordering
 from featscope.commands.run import execute
 from featscope.options import ConfigError
 from featscope.runs import Settings, run
+from featscope.runs.execute import Fitting
 from featscope.runs.folder import RunFolder
 from featscope.runs.judging import judge_again
 from featscope.runs.shard import Shard
@@ -105,7 +106,7 @@ def pair_up(monkeypatch) -> None:
     ],
 )
 def test_replicas_that_are_equal_at_every_point_are_refused(monkeypatch, tmp_path, study, together):
-    monkeypatch.setattr("featscope.runs.execute._shard_size", lambda *given: together)
+    monkeypatch.setattr("featscope.runs.execute._fitting", lambda *given: Fitting(together))
     run(study, Settings(replicas=4), tmp_path / "sound")
     pair_up(monkeypatch)
     for resume in (False, True):  # of what is stored of them, too
@@ -147,7 +148,7 @@ def test_what_is_as_long_as_a_shard_by_chance_is_kept_once_and_hides_no_twins(mo
         self.register_buffer("spectrum", numbers)
 
     monkeypatch.setattr(Source, "__init__", with_more)
-    monkeypatch.setattr("featscope.runs.execute._shard_size", lambda *given: together)
+    monkeypatch.setattr("featscope.runs.execute._fitting", lambda *given: Fitting(together))
     run(Pull(), Settings(replicas=4), tmp_path / "run")
     kept = load_file(tmp_path / "run" / "weights" / "pulled.safetensors")
     if together > 1:
@@ -159,7 +160,7 @@ def test_what_is_as_long_as_a_shard_by_chance_is_kept_once_and_hides_no_twins(mo
 
 
 def test_replicas_that_are_the_same_from_shard_to_shard_are_twins_and_nothing_in_common(monkeypatch, tmp_path):
-    monkeypatch.setattr("featscope.runs.execute._shard_size", lambda *given: 2)
+    monkeypatch.setattr("featscope.runs.execute._fitting", lambda *given: Fitting(2))
     monkeypatch.setattr(
         Draws, "__init__", lambda self, key, replicas, *more: born(self, key, [r % 2 for r in replicas], *more)
     )
@@ -176,7 +177,7 @@ def test_what_all_replicas_have_in_common_is_kept_once_and_hides_no_twins(monkey
         self.register_buffer("spectrum", torch.tensor([0.5]))
 
     monkeypatch.setattr(Source, "__init__", with_more)
-    monkeypatch.setattr("featscope.runs.execute._shard_size", lambda *given: 2)
+    monkeypatch.setattr("featscope.runs.execute._fitting", lambda *given: Fitting(2))
     run(Pull(), Settings(replicas=8), tmp_path / "run")
     kept = load_file(tmp_path / "run" / "weights" / "pulled.safetensors")
     assert kept["source.spectrum"].tolist() == [0.5]

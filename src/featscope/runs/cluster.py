@@ -26,7 +26,7 @@ from featscope.runs.folder import RunFolder
 from featscope.runs.progress import Monitor, Show, parts
 from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.workers import InterruptedRunError, Trainer, stop_on_signals
-from featscope.threads import compute_with_one_thread, cores
+from featscope.threads import compute_with_threads, cores
 
 _LOST_WORKERS = 5  # that one shard may cost before the run gives up; a lost shard begins anew, with the same draws
 _environment = lru_cache(environment)  # of a worker, which has several shards
@@ -182,7 +182,7 @@ def _who(results: Mapping[int, ShardResult]) -> list[Mapping[str, Any] | None]:
 
 def _in_worker(shard: Shard) -> tuple[ShardResult, dict[str, bytes]]:
     """Train ``shard`` with one core: its result, and the files that a local run would have left."""
-    compute_with_one_thread()
+    compute_with_threads(1)
     keep_freed_memory()
     # Ray shows a worker its own GPU alone, which is the first there.
     shard = replace(shard, device="cpu" if shard.device == "cpu" else "cuda")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.size import require_countable, require_steps, within
 from featscope.runs.stored import read_environment, read_plan
 from featscope.runs.twins import in_common
-from featscope.runs.workers import Trainer, in_worker, train_all, worker_count
+from featscope.runs.workers import Trainer, at_most, in_worker, train_all, worker_count
 from featscope.streams import METHOD
 from featscope.studies.base import Arm, Assay, Study, require_different_names
 from featscope.system import free_memory
@@ -157,7 +157,7 @@ def _run(
     if resume and (out / "config.json").exists():  # a run killed before it wrote its plan begins anew
         stored = read_plan(out)
         draws = stored.pop("draws", None)
-        shard_size = stored.pop("shard_size")  # the memory that is free now must not change the numbers
+        fitting = Fitting(stored.pop("shard_size"), stored.pop("workers", None))  # free memory must not change numbers
         if changed := differences(stored | {"config": as_read(stored["config"])}, plan):
             differ = "; ".join(changed)
             raise ConfigError(
@@ -166,10 +166,10 @@ def _run(
         if (out / "environment.json").exists():
             before = read_environment(out)
     else:
-        shard_size = _shard_size(study, arms, replicas, settings)
+        fitting = _fitting(study, arms, replicas, settings)
         folder.clear()
-        folder.write_json("config.json", plan | {"shard_size": shard_size, "draws": METHOD})
-    shards = planned(study, arms, plan | {"shard_size": shard_size})
+        folder.write_json("config.json", plan | fitting.stored | {"draws": METHOD})
+    shards = planned(study, arms, plan | fitting.stored)
     if draws != METHOD and not all(shard.finished(folder) for shard in shards):
         raise ConfigError(
             "--resume: another version of FeatScope, which drew other random numbers, began this run, and its data "
@@ -184,7 +184,8 @@ def _run(
         folder.write_json("environment.json", about_machine | {"seconds": earlier + time.monotonic() - began})
 
     try:
-        results = list(zip(shards, train(folder, shards, settings.device), strict=True))
+        with at_most(fitting.workers):
+            results = list(zip(shards, train(folder, shards, settings.device), strict=True))
         about_machine = computed_by(about_machine, [r.computed_by for _, r in results])
         if settings.device == "cpu":
             known = [result.threads for _, result in results]
@@ -303,8 +304,25 @@ def _points_together(arm: Arm) -> list[range | None]:
     return [None] if count <= most else [range(first, min(first + most, count)) for first in range(0, count, most)]
 
 
-def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Settings) -> int:
-    """Replicas in a shard: an even share for each worker, fewer if memory or the study asks for it."""
+class Fitting(NamedTuple):
+    """What memory holds at a time.
+
+    Attributes:
+        shard_size: replicas in a shard.
+        workers: as many as hold one replica each, where that is fewer than there are cores; else None.
+    """
+
+    shard_size: int
+    workers: int | None = None
+
+    @property
+    def stored(self) -> dict[str, int]:
+        """What ``config.json`` keeps of it."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+def _fitting(study: Study, arms: Sequence[Arm], replicas: int, settings: Settings) -> Fitting:
+    """An even share of the replicas for each worker; fewer, then fewer workers, if memory or the study asks for it."""
     workers = worker_count(settings.device)
     if settings.memory_limit is not None:
         limit = settings.memory_limit * 2**30
@@ -334,12 +352,13 @@ def _shard_size(study: Study, arms: Sequence[Arm], replicas: int, settings: Sett
     need = find(lambda: most(with_assays=False))
     if size > 1 and workers * size * need * _ASSAYS_MAY_TAKE > limit:  # slow to find out, so only where it may matter
         need = find(lambda: most(with_assays=True))
-    fitting = int(limit / workers / need)
-    if fitting < 1:
+    if workers * need <= limit:
+        return Fitting(min(size, int(limit / workers / need)))
+    if need > limit:
         error = ConfigError(
-            f"Settings.memory_limit = {limit / 2**30:.2f} GiB is out of range: one replica for each of {workers} "
-            f"workers needs {workers * need / 2**30:.2f} GiB. Raise --memory-limit, or shrink the study."
+            f"Settings.memory_limit = {limit / 2**30:.2f} GiB is out of range: one replica needs {need / 2**30:.2f} "
+            "GiB. Raise --memory-limit, or shrink the study."
         )
         error.owner, error.field = "Settings", "memory_limit"
         raise error
-    return min(size, fitting)
+    return Fitting(1, int(limit / need))

@@ -42,6 +42,7 @@ class Plan:
     shard_size: int
     memory_limit: float | None = None
     draws: str | None = None
+    workers: int | None = None
     checksum: str | None = None
 
 
@@ -174,8 +175,8 @@ def read_plan(folder: Path) -> dict[str, Any]:
     at = Place(folder / "config.json")
     plan = read_json(at.file)
     at.check(plan, Plan)
-    for name in ("replicas", "shard_size"):
-        at.of(name).require(plan[name], plan[name] >= 1, ">= 1")
+    for name in ("replicas", "shard_size", "workers"):
+        at.of(name).require(plan.get(name), plan.get(name) is None or plan[name] >= 1, ">= 1")
     return at.whole(plan)
 
 

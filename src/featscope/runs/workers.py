@@ -1,4 +1,4 @@
-"""Worker processes, one a core, that train shards side by side.
+"""Worker processes, one a core where memory holds so many, that train shards side by side.
 
 Threads would do, were it not for the interpreter's lock: two threads hand it to each other at every tensor
 operation, which costs small networks up to half of their speed. Workers are forked, so that they share what
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ from featscope.runs.folder import RunFolder
 from featscope.runs.program import StoppedError
 from featscope.runs.progress import Monitor, Show, parts
 from featscope.runs.shard import Shard, ShardResult
-from featscope.threads import compute_with_one_thread, cores
+from featscope.threads import compute_with_threads, cores
 
 _SECONDS_BETWEEN_REPORTS = 0.2
 _PR_SET_PDEATHSIG = 1
@@ -63,9 +64,21 @@ class _Work:
     stop: Any
     pause: Any
     reports: Any
+    threads: int
 
 
 _work: _Work | None = None  # of a worker
+_most: ContextVar[int | None] = ContextVar("most", default=None)
+
+
+@contextmanager
+def at_most(workers: int | None) -> Iterator[None]:
+    """Have `train_all` begin no more ``workers``, which then share the cores; None for one a core."""
+    before = _most.set(workers)
+    try:
+        yield
+    finally:
+        _most.reset(before)
 
 
 def worker_count(device: str) -> int:
@@ -88,10 +101,12 @@ def train_all(folder: RunFolder, shards: Sequence[Shard], device: str, show: Sho
     def compute(index: int, stopped: Callable[[], bool], progress: Callable[[float, str], None]) -> ShardResult:
         return shards[index].run(folder, stopped, progress)
 
-    workers = min(worker_count(device), len(shards))
+    fitting = _most.get()
+    workers = min(worker_count(device), len(shards), fitting or len(shards))
     if workers > 1:
+        each = cores() // workers if fitting else 1
         with _may_be_unfit_for_forking():
-            return _in_workers(compute, len(shards), workers, watched(), names)
+            return _in_workers(compute, len(shards), workers, watched(), names, each)
     stop, monitor, threads = threading.Event(), watched(), torch.get_num_threads()
     torch.set_num_threads(cores())
     keep_freed_memory()
@@ -152,10 +167,12 @@ def _in_workers(
     workers: int,
     monitor: Monitor,
     names: Sequence[str],
+    threads: int = 1,
 ) -> list[T]:
     fork = multiprocessing.get_context("fork")
     stop, reports, pause = fork.Event(), fork.SimpleQueue(), fork.RawValue(ctypes.c_bool, False)
-    work = _Work(compute, stop, pause, reports)  # handed over by the fork: another thread may have a pool of its own
+    # Handed over by the fork: another thread may have a pool of its own.
+    work = _Work(compute, stop, pause, reports, threads)
 
     def show() -> None:
         while not reports.empty():
@@ -196,7 +213,7 @@ def _results(futures: Sequence["Future[T]"]) -> list[T]:
 
 
 def _begin(parent: int, work: _Work) -> None:
-    """In each worker, first: leave signals of the terminal to the parent, end with it, and compute with one core."""
+    """In each worker, first: leave signals of the terminal to the parent, end with it, and compute with its cores."""
     global _work
     _work = work
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -205,7 +222,7 @@ def _begin(parent: int, work: _Work) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it was gone before the call
         os._exit(1)
-    compute_with_one_thread()
+    compute_with_threads(work.threads)
     keep_freed_memory()
 
 
