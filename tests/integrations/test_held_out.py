@@ -217,6 +217,7 @@ def test_a_mapping_beside_labels_is_counted_and_given_by_name():
     torch.manual_seed(0)
     model = Named(6, 4)
     torch.testing.assert_close(run_model(model, batch), model(batch[0]["x"]))
+    assert size_of({"scale": torch.tensor(2.0), **batch[0]}) == 16
 
 
 def test_a_mapping_without_a_tensor_is_refused_by_name():

@@ -24,6 +24,7 @@ def test_a_class_that_may_be_outvoted_however_well_it_is_told_apart_is_told():
         Monitor(
             nn.Identity(), [(x[:20], torch.tensor([5, 6] + 18 * [5]))], neighbours=9
         )  # one alone has none of its own
+        Monitor(nn.Identity(), [(x[:6], torch.tensor([6] + 5 * [5]))])  # all others vote, nearly all of its own
         Monitor(nn.Identity(), [x])
         HeldOut([(x, y)], 30)
 
@@ -74,11 +75,11 @@ def test_labels_that_are_not_taken_are_told_with_the_cure():
         assert HeldOut([{"x": x, "target": y}], 30).labels is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for batch in (x, (x, x), (x, x[:, 0]), {"tokens": some[:, None].expand(30, 4), "labels": x}):
+        for batch in (x, (x, x), (x, x[:, 0]), (x, ["a"] * 30), {"tokens": some[:, None].expand(30, 4), "labels": x}):
             assert HeldOut([batch], 30).labels is None
 
 
-def test_labels_in_a_column_are_labels():
+def test_labels_in_a_column_or_a_list_are_labels():
     x, y = torch.randn(30, 6), torch.arange(30) % 3
-    for batch in ((x, y[:, None]), {"x": x, "labels": y[:, None]}):
+    for batch in ((x, y[:, None]), {"x": x, "labels": y[:, None]}, (x, y.tolist()), {"x": x, "labels": y.tolist()}):
         assert HeldOut([batch], 30).labels.tolist() == y.tolist()

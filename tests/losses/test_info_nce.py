@@ -1,12 +1,13 @@
 """InfoNCE against loops in NumPy, and its gradients by hand."""
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featscope.losses import InfoNCE
+from featscope.losses import InfoNCE, Masked
 from featscope.options import ConfigError
 
 
@@ -138,6 +139,17 @@ def test_without_the_leading_temperature_loss_and_gradient_are_larger_by_one_ove
     assert torch.allclose(gradients[0] * tau, gradients[1])
 
 
+@pytest.mark.parametrize("shape", [(1, 5), (5,), (2, 4, 5), (3, 5)])
+def test_positives_of_another_shape_are_refused(shape, monkeypatch):
+    """One positive for all anchors made a loss within the batch of 0, without a word."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses them first, in tests alone
+    anchor, positive = torch.ones(4, 5), torch.ones(shape)
+    for found in (anchor, Masked(anchor, anchor)):
+        for loss in (InfoNCE().in_batch, lambda one, other: InfoNCE()(one, other, anchor)):
+            with pytest.raises(ValueError, match=r"shapes \[4, 5\] and \[.*5\]: expected one shape"):
+                loss(found, positive)
+
+
 @pytest.mark.parametrize("tau", [0.0, -1.0, float("nan"), float("inf")])
 def test_the_temperature_must_be_positive_and_finite(tau):
     with pytest.raises(ConfigError, match=r"InfoNCE.temperature = .* is out of range: allowed is > 0"):
@@ -158,6 +170,16 @@ def test_half_precision_loses_no_differences_of_similarities(dtype):
     both[0].backward()
     expected[0].backward()
     torch.testing.assert_close(found.grad.float(), wanted.grad, atol=1e-5, rtol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_with_nothing_masked_a_pair_of_representations_is_one(dtype):
+    anchor, positive, _ = batch(dtype=dtype)
+    found = InfoNCE(0.5).in_batch(Masked(anchor.detach(), anchor), Masked(positive.detach(), positive))
+    expected = InfoNCE(0.5).in_batch(anchor, positive)
+    torch.testing.assert_close(found, expected)
+    gradients = (torch.autograd.grad(loss.sum(), anchor)[0] for loss in (found, expected))
+    torch.testing.assert_close(*gradients)
 
 
 def test_shapes_can_be_followed_without_numbers():

@@ -65,7 +65,7 @@ def size_of(batch: Any) -> int:
     while isinstance(batch, list | tuple) and batch:
         batch = batch[0]
     if isinstance(batch, Mapping):
-        tensor = next((value for value in batch.values() if isinstance(value, Tensor)), None)
+        tensor = next((value for value in batch.values() if isinstance(value, Tensor) and value.ndim), None)
         if tensor is None:
             held = ", ".join(f"{name}: {type(value).__name__}" for name, value in batch.items())
             raise ValueError(f"held_out has a batch without a tensor ({held}): allowed are mappings that hold one")

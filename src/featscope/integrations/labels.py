@@ -77,7 +77,9 @@ def _entry(batch: Any) -> str:
 
 
 def _whole_numbers(found: Any, batch: Any) -> Shaped[Tensor, " sample"] | None:
-    """``found`` if it is a whole number, or a truth, for each sample, ``[sample]`` or ``[sample, 1]``, else None."""
+    """What holds a whole number, or a truth, for each sample, ``[sample]``, ``[sample, 1]`` or a list; else None."""
+    if isinstance(found, list | tuple) and all(isinstance(one, int) for one in found):
+        found = torch.tensor(found)
     if not isinstance(found, Tensor) or found.is_floating_point():
         return None
     if found.ndim == 2 and found.shape[1] == 1:

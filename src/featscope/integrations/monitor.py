@@ -155,6 +155,9 @@ class Monitor:
 
         Args:
             loss: of this step, for the record.
+
+        Raises:
+            ValueError: it is more than one number.
         """
         self.steps += 1
         self.part(loss)
@@ -166,6 +169,9 @@ class Monitor:
 
         Args:
             loss: of this part, for the record.
+
+        Raises:
+            ValueError: it is more than one number.
         """
         if not self._idle and loss is not None:
             self._losses.add(loss)
@@ -381,6 +387,8 @@ class _Mean:
         self._count = 0
 
     def add(self, value: Tensor | float) -> None:
+        if isinstance(value, Tensor) and value.numel() != 1:
+            raise ValueError(f"loss has shape {list(value.shape)}: allowed is one number. Give loss.mean(), say.")
         self._sum = self._sum + (value.detach().float() if isinstance(value, Tensor) else value)
         self._count += 1
 

@@ -27,7 +27,7 @@ class FeatScopeCallback(TrainerCallback):
 
     Args:
         trainer: the trainer that it is added to.
-        held_out: a loader or batches, see `Monitor`; the trainer's evaluation set if None.
+        held_out: a loader or batches, see `Monitor`; the trainer's evaluation set, of several the first, if None.
         at: see `Monitor`; the model without its head if None, where it has one.
         pruning: by the gradient "straight-through". Statistics of BatchNorm are taken anew from the last batches before
             a look, an evaluation that the trainer's arguments ask for and a checkpoint, and from the training set when
@@ -74,9 +74,11 @@ class FeatScopeCallback(TrainerCallback):
         """Look for the first time."""
         model, held_out = named["model"], self._held_out
         if held_out is None:
-            if self._trainer.eval_dataset is None:
+            sets = self._trainer.eval_dataset
+            if sets is None:
                 raise ConfigError("FeatScopeCallback.held_out = None needs an evaluation set: give one, or held_out")
-            held_out = self._trainer.get_eval_dataloader()
+            first = [*sets][:1] if isinstance(sets, dict) else []
+            held_out = self._trainer.get_eval_dataloader(*first)
         prefix = getattr(model, "base_model_prefix", "")
         at = self._at if self._at is not None else prefix if prefix in dict(model.named_modules()) else ""
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from featscope.losses.similarity import Masked, Representations, paired, products
+from featscope.losses.similarity import Masked, Representations, paired, products, require_pairs
 from featscope.numbers import as_written, per_replica, wide
 from featscope.options import require, require_word
 
@@ -43,7 +43,12 @@ class InfoNCE:
         positive: Representations,
         negatives: Float[Tensor, "*replica negative neuron"] | Masked,
     ) -> Float[Tensor, "*replica"]:
-        """The loss of each replica, in nats (times τ), with a set of negatives for all anchors."""
+        """The loss of each replica, in nats (times τ), with a set of negatives for all anchors.
+
+        Raises:
+            ValueError: anchors and positives differ in shape.
+        """
+        require_pairs(anchor, positive)
         with _in_full(anchor):
             anchor, positive, negatives = (_wide(part) for part in (anchor, positive, negatives))
             anchor = self._over_temperature(anchor)
@@ -51,7 +56,12 @@ class InfoNCE:
             return self._scaled((torch.logaddexp(own, others) - own).mean(-1))
 
     def in_batch(self, anchor: Representations, positive: Representations) -> Float[Tensor, "*replica"]:
-        """The loss of each replica, in nats (times τ), where other pairs' positives are an anchor's negatives."""
+        """The loss of each replica, in nats (times τ), where other pairs' positives are an anchor's negatives.
+
+        Raises:
+            ValueError: anchors and positives differ in shape.
+        """
+        require_pairs(anchor, positive)
         with _in_full(anchor):
             anchor, positive = _wide(anchor), _wide(positive)
             anchor = self._over_temperature(anchor)

@@ -8,7 +8,7 @@ from torch import Tensor, distributed
 from torch.nn.functional import cross_entropy
 
 from featscope.losses.processes import gathered, others, require_equal
-from featscope.losses.similarity import of_length_one
+from featscope.losses.similarity import of_length_one, require_pairs
 from featscope.numbers import as_written, wide
 from featscope.options import require
 
@@ -65,11 +65,7 @@ class NTXent:
     def _measured(
         self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
     ) -> Float[Tensor, "view neuron"]:
-        if anchor.shape != positive.shape:
-            raise ValueError(
-                f"anchor and positive have shapes {list(anchor.shape)} and {list(positive.shape)}: expected one shape, "
-                "as each row of one is the partner of the row in the same place of the other"
-            )
+        require_pairs(anchor, positive)
         views = torch.cat([anchor, positive])
         views = wide(views)
         return of_length_one(views) if self.normalize else views

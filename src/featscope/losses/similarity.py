@@ -41,6 +41,20 @@ class Masked(NamedTuple):
 Representations = Float[Tensor, "*replica batch neuron"] | Masked
 
 
+def require_pairs(anchor: Representations, positive: Representations) -> None:
+    """See that each anchor has a positive of its own.
+
+    Raises:
+        ValueError: shapes differ.
+    """
+    one, other = (part.dense if isinstance(part, Masked) else part for part in (anchor, positive))
+    if one.shape != other.shape:
+        raise ValueError(
+            f"anchor and positive have shapes {list(one.shape)} and {list(other.shape)}: expected one shape, as each "
+            "row of one is the partner of the row in the same place of the other"
+        )
+
+
 def of_length_one(rows: Float[Tensor, "*row neuron"]) -> Float[Tensor, "*row neuron"]:
     """Rows over their lengths; a row of zeros stays one, and its gradient is as that of a row of length 1."""
     length = rows.norm(dim=-1, keepdim=True)
