@@ -153,6 +153,29 @@ def test_a_last_batch_that_is_small_does_not_count_as_a_whole_one():
     same(net, the_whole_network_s(net, batches()[:2]))
 
 
+def test_what_a_step_takes_out_of_its_batch_is_there_when_statistics_are_taken():
+    """As a Trainer of one's own may do by ``inputs.pop``."""
+    net, held_out = network(), [{"x": x} for x, _ in batches()]
+    options = {"run": lambda net, batch: net(batch["x"]), "every": 100}
+    watch = Watch(net, held_out, lambda found, step: None, PRUNING, **options)
+    for batch in ({"x": x} for x, _ in batches()[:2]):
+        watch.before_loss(batch)
+        net(batch.pop("x"))
+        watch.after_part(None)
+    watch.refresh()
+    same(net, the_whole_network_s(net, batches()[:2]))
+
+
+def test_before_pruning_begins_statistics_are_those_of_the_training():
+    net, alone, late = network(), network(), MagnitudePruning(0.5, "entry", "straight-through", start=9)
+    watch = Watch(net, batches(), lambda found, step: None, late, every=1)
+    for batch in batches():
+        watch.before_loss(batch)
+        net(batch[0]), alone(batch[0])
+        watch.after_step(None)
+    same(net, alone)
+
+
 def test_where_the_model_cannot_be_run_on_what_training_gives_it_training_goes_on_with_a_warning():
     net, looks = network(), []
     options = {"every": 1, "prepare": lambda: looks.append(len(looks))}
@@ -433,6 +456,7 @@ def test_in_lightning_several_optimizers_may_step_after_the_losses_of_a_batch(li
         training.end(index)
     training.watch.on_train_end(training.trainer, training.net)
     same(training.net, by_hand())
+    assert not STEPS._global_optimizer_pre_hooks, "weights may be trained on without it"
 
 
 @pytest.mark.parametrize("moment", ["validation", "checkpoint"])
@@ -473,6 +497,41 @@ def test_in_lightning_a_training_without_pruning_that_is_resumed_goes_on_from_it
     second.on_load_checkpoint(trainer, net, checkpoint)
     second.on_train_start(trainer, net)
     assert second.watch.monitor.steps == 1
+
+
+def test_in_lightning_a_checkpoint_has_the_steps_of_every_part_and_is_forgotten_by_the_next_training(
+    lightning_callback,
+):
+    net, checkpoint, done = network(), {}, {"": 3, "0": 5}
+    trainer = SimpleNamespace(loggers=[], callback_metrics={}, global_step=0)
+    for of in done:
+        watch, trainer.global_step = lightning_callback(batches(), of=of), done[of]
+        watch.on_train_start(trainer, net)
+        watch.on_save_checkpoint(trainer, net, checkpoint)
+    trainer.global_step = 0
+    for of in done:
+        watch = lightning_callback(batches(), of=of)
+        for resumed in (True, False):
+            watch.setup(trainer, net, "fit")
+            if resumed:
+                watch.on_load_checkpoint(trainer, net, checkpoint)
+            watch.on_train_start(trainer, net)
+            assert watch.watch.monitor.steps == resumed * done[of]
+
+
+def test_in_lightning_a_step_of_a_training_that_broke_off_is_none_of_the_next(lightning_callback):
+    net, watch = network(), lightning_callback(batches())
+    trainer = SimpleNamespace(loggers=[], callback_metrics={}, global_step=0, accumulate_grad_batches=2)
+    net.automatic_optimization = True
+    for breaks in (True, False):
+        watch.on_train_start(trainer, net)
+        watch.on_train_batch_start(trainer, net, batches()[0], 0)
+        if breaks:
+            watch.on_before_optimizer_step(trainer, net, None)
+            watch.on_exception(trainer, net, KeyboardInterrupt())
+        else:
+            watch.on_train_batch_end(trainer, net, torch.tensor(0.5), batches()[0], 0)
+    assert watch.watch.monitor.steps == 0
 
 
 def test_in_lightning_a_loss_after_the_first_step_of_a_batch_is_refused(lightning_callback):
@@ -661,9 +720,9 @@ def test_what_the_trainer_evaluates_or_saves_has_statistics_of_the_whole_network
     trainer.callback_handler = SimpleNamespace(callbacks=[watch])
     watch.on_train_begin(None, SimpleNamespace(global_step=0), None, model=model)
     nothing = {"should_evaluate": False, "should_save": False}
-    for inputs in given:
+    for place, inputs in enumerate(given):
         watch.on_step_begin(None, None, None)
-        trainer.training_step(model, inputs=inputs)
+        trainer.training_step(model, **{"inputs": inputs}) if place % 2 else trainer.training_step(model, inputs)
         getattr(watch, moment)(None, None, SimpleNamespace(**nothing))
     assert float(model.net[1].running_mean.norm()) == 0
     getattr(watch, moment)(None, None, SimpleNamespace(**nothing | {asked: True}))
@@ -712,3 +771,30 @@ def test_a_step_of_the_trainer_that_breaks_off_leaves_no_weight_hidden():
     trainer.callback_handler.callbacks.remove(watch)
     hidden = False
     trainer.training_step(model, held_out[0])
+
+
+def test_of_several_evaluation_sets_of_the_trainer_the_first_is_held_out():
+    pytest.importorskip("transformers")
+    from featscope.integrations.trainer import FeatScopeCallback
+
+    sets = {"one": [{"x": x, "labels": y} for x, y in batches()], "other": []}
+    trainer = SimpleNamespace(log=lambda found: None, eval_dataset=sets, get_eval_dataloader=lambda name: sets[name])
+    watch = FeatScopeCallback(trainer)
+    watch.on_train_begin(None, SimpleNamespace(global_step=0), None, model=Held())
+    assert watch.watch.monitor._held.samples == 64
+
+
+def test_a_step_of_a_trainer_s_training_that_broke_off_is_none_of_the_next():
+    pytest.importorskip("transformers")
+    from featscope.integrations.trainer import FeatScopeCallback
+
+    held_out, state = [{"x": x, "labels": y} for x, y in batches()], SimpleNamespace(global_step=0)
+    watch = FeatScopeCallback(SimpleNamespace(log=lambda found: None), held_out, every=1)
+    for breaks in (True, False):
+        watch.on_train_begin(None, state, None, model=Held())
+        if breaks:
+            watch.on_log(None, None, None, logs={"loss": 0.25})
+            watch.on_step_end(None, None, None)
+        else:
+            watch.on_step_begin(None, None, None)
+    assert watch.watch.monitor.steps == 0

@@ -16,7 +16,7 @@ from featscope.integrations.held_out import unwrapped
 from featscope.integrations.pace import Pace, round_up
 from featscope.integrations.undisturbed import undisturbed
 from featscope.options import ConfigError
-from featscope.probes import effective_rank
+from featscope.probes import collapse, effective_rank
 from featscope.runs.stored import read_trajectory
 from featscope.studies.own_training import OwnTraining
 
@@ -209,6 +209,25 @@ def test_numbers_are_those_of_the_probes_at_the_steps_asked_for(tmp_path):
     assert np.isfinite(run["loss"].values[0, 1:]).all()
 
 
+def test_each_number_is_that_of_its_probe():
+    x = torch.randn(40, 5, generator=torch.Generator().manual_seed(0)) * torch.tensor([1, 9, 1, 1, 1]) + 2
+    x[:, 2:4] = 1
+    found = Monitor(nn.Identity(), [x]).latest
+    for name in ("effective_rank", "mean_correlation", "spread"):
+        assert found[name] == pytest.approx(float(getattr(collapse, name)(x)))
+    assert found["constant_dimensions"] == 2
+
+
+def test_classes_keep_their_numbers_where_some_are_not_held_out():
+    labels, seen = torch.tensor([1, 3]).repeat(20), []
+    x = torch.randn(40, 4, generator=torch.Generator().manual_seed(0)) + nn.functional.one_hot(labels, 4)
+    Monitor(nn.Identity(), [(x, labels)], log=lambda found, step: seen.append(found))
+    right = leave_one_out_labels(x, labels) == labels
+    found = {name: value for name, value in seen[0].items() if "class/" in name}
+    wanted = {f"featscope/accuracy_of_class/{one}": float(right[labels == one].double().mean()) for one in (1, 3)}
+    assert found == pytest.approx(wanted)
+
+
 def test_a_training_that_is_resumed_goes_on_from_its_steps():
     seen = []
     train(model(), 3, every=2, done=7, log=lambda found, step: seen.append(step))
@@ -231,6 +250,7 @@ def test_held_out_samples_that_come_class_by_class_are_told():
         Monitor(model(), shuffled, samples=40)
         Monitor(model(), [(x[:20], y[:20])], samples=20)  # it has one class, and all of it was read
         Monitor(model(), [(x[15:19], torch.tensor([0, 0, 1, 1])), (x, y)], samples=4)  # so are a third of all orders
+        Monitor(model(), [(x[:9], torch.arange(3).repeat_interleave(3)), (x, y)], samples=9)  # and one of 280
 
 
 def test_a_class_of_one_sample_has_no_accuracy():
@@ -338,8 +358,11 @@ def test_wrong_options_are_named(option, value):
 def test_what_cannot_be_measured_is_said():
     with pytest.raises(AttributeError):
         Monitor(model(), batches(), at="backbone")
-    with pytest.raises(ValueError, match="two or more"):
-        Monitor(model(), [])
+    with pytest.raises(ValueError, match=r"loss has shape \[4\]: allowed is one number"):
+        Monitor(model(), batches(), every=9).step(torch.ones(4))  # and not at the next look
+    for few in ([], [torch.randn(1, 6)]):
+        with pytest.raises(ValueError, match=f"held_out has {len(few)} samples: allowed are two or more"):
+            Monitor(model(), few)
     with pytest.raises(ValueError, match="`reduce`"):
         Monitor(nn.Identity(), [torch.randn(4, 5, 2, 3, 3)])
     with pytest.raises(ConfigError, match="cannot be run"):
@@ -365,6 +388,28 @@ def test_the_interval_keeps_to_the_share_of_the_time(monkeypatch):
             look()
             assert pace.spent <= 0.02 * now + 1e-9
     assert looks == [4000, 6000, 8000, 10000]  # by 2000 the first look would not have been paid for
+
+
+@pytest.mark.parametrize(
+    ("share", "looks", "wanted"), [(0.45, [0.1], 50), (1.0, [0.4, 0.1], 50)], ids=["of steps alone", "the slower"]
+)
+def test_the_interval_is_by_the_time_of_steps_and_the_slower_look(share, looks, wanted, monkeypatch):
+    """Steps of 10 ms: 0.1 s at 45 % are 22 of them, and 0.4 s at 100 % are 40."""
+    now = 0.0
+    monkeypatch.setattr("featscope.integrations.pace.perf_counter", lambda: now)
+    pace = Pace(share, None)
+    for seconds in looks:
+        now += seconds
+        pace.looked(seconds)
+    for step in range(1, wanted + 1):
+        now += 0.01
+        assert pace.due(step) == (step == wanted)
+
+
+def test_overhead_is_the_share_of_the_time_that_looks_took():
+    monitor = Monitor(model(), batches())
+    monitor._pace = SimpleNamespace(spent=1.0, elapsed=4.0)
+    assert monitor.overhead == 0.25
 
 
 @pytest.mark.parametrize(("number", "wanted"), [(0.0, 1), (1.0, 1), (1.1, 2), (3, 5), (5.1, 10), (1500, 2000)])

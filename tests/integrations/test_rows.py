@@ -89,6 +89,8 @@ def test_rows_of_images_and_of_tokens():
     mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
     rows = one_row_a_sample({"last_hidden_state": states}, {"attention_mask": mask}, nn.Identity())
     torch.testing.assert_close(rows, torch.stack([states[0, :2].mean(0), states[1, 0]]))
+    padding = {"attention_mask": torch.tensor([[1, 1, 0], [0, 0, 0]])}
+    assert one_row_a_sample(states, padding, nn.Identity())[1].tolist() == [0.0] * 5
     assert labels_of((torch.randn(3, 2), torch.randn(3))) is None
     assert labels_of({"input_ids": mask, "labels": torch.tensor([1, 0])}).tolist() == [1, 0]
     assert labels_of(({"views": 1}, torch.tensor([1, 0]))) is None
@@ -114,6 +116,22 @@ class Turned(nn.Module):
 
     def forward(self, x):
         return self.stem(x).transpose(1, 2)
+
+
+class BothWays(nn.Module):
+    """A convolution, then states of both directions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.layer = nn.Conv1d(2, 5, 3), nn.GRU(5, 4, batch_first=True, bidirectional=True)
+
+    def forward(self, x):
+        return self.layer(self.stem(x).transpose(1, 2))[0]
+
+
+def test_states_of_both_directions_are_no_maps_though_there_are_as_many_as_channels():
+    net, sounds = BothWays(), torch.randn(8, 2, 7)
+    torch.testing.assert_close(HeldOut([sounds], 8).features(net, "", None), net(sounds).mean(1).detach())
 
 
 def test_maps_of_one_axis_are_not_averaged_over_channels():

@@ -13,7 +13,7 @@ def test_views_and_gradient_are_those_of_torch(shape, asked, monkeypatch):
     (replicas, neurons, batch, patches), random = shape, torch.Generator().manual_seed(sum(shape))
     z = torch.randn(*shape, generator=random)
     in_first = (torch.rand(replicas, batch, patches, generator=random) < 0.5).float()
-    pulls = [torch.randn(replicas, batch, neurons, generator=random) for _ in asked]
+    pulls = [torch.randn(replicas, neurons, batch, generator=random).mT for _ in asked]  # not one row after the other
     found = []
     for kernels in BACKENDS:
         monkeypatch.setenv("FEATSCOPE_KERNELS", kernels)

@@ -86,10 +86,15 @@ def test_what_does_not_suit_is_multiplied_by_torch(monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr(products, "multiplied", not_called)
-    a, b, strided = random(1, 3, 4), random(1, 4, 5), random(1, 8, 10)[:, ::2, ::2]
-    for one, other in ((a.double(), b.double()), (a, strided), (a.requires_grad_(), b), (a[:, :0], b)):
+    a, b, strided = random(1, 40, 90), random(1, 90, 40), random(1, 180, 80)[:, ::2, ::2]
+    with pytest.raises(AssertionError):
+        multiply(a, b)
+    onto = random(1, 40, 80)[..., ::2]
+    expected = torch.baddbmm(onto, a, b, beta=0.5)
+    torch.testing.assert_close(multiply(a, b, onto, 0.5), expected)
+    for one, other in ((a.double(), b.double()), (a, strided), (a.clone().requires_grad_(), b), (a[:, :0], b)):
         assert torch.equal(multiply(one, other), torch.bmm(one, other))
-    assert torch.equal(multiply(a[..., :0], b[:, :0]), torch.zeros(1, 3, 5))
+    assert torch.equal(multiply(a[..., :0], b[:, :0]), torch.zeros(1, 40, 40))
     monkeypatch.setenv("FEATSCOPE_KERNELS", "torch")
-    c = random(1, 3, 5)
-    assert torch.equal(multiply(a.detach(), b, c.clone(), 0.5), torch.baddbmm(c, a.detach(), b, beta=0.5))
+    c = random(1, 40, 40)
+    assert torch.equal(multiply(a, b, c.clone(), 0.5), torch.baddbmm(c, a, b, beta=0.5))

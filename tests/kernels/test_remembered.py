@@ -23,6 +23,8 @@ def test_it_is_made_once(kept):
     assert made_once("a text", lambda: b"its code") == b"its code"
     assert made_once("a text", never) == b"its code"
     assert made_once("another", lambda: b"other code") == b"other code"
+    if os.name == "posix":
+        assert kept.stat().st_mode & 0o077 == 0, "what lies there is run"
 
 
 @pytest.mark.parametrize("spoil", [lambda c: c[:-1], lambda c: c[:-1] + b"x", lambda c: c[:32], lambda c: b""])

@@ -1,5 +1,7 @@
 """The gradient outer product at a layer, against that of the whole module by its input."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -102,6 +104,15 @@ def test_where_no_gradient_arrives_there_is_no_number():
     nn.init.ones_(net[1].weight)
     found = layer_agreement(net, [x], at="0", output=net)
     assert layer_agreement(net, [x[:0], x], at="0", output=net) == found, "a batch without samples adds nothing"
+
+
+def test_of_a_layer_that_runs_twice_the_last_run_counts():
+    torch.manual_seed(6)
+    layer, x = nn.Linear(4, 4), torch.randn(8, 4)
+    twice, apart = nn.Sequential(layer, nn.Tanh(), layer), nn.Sequential(deepcopy(layer), nn.Tanh(), layer)
+    found = layer_agreement(twice, [x], at="0", output=twice)
+    assert found == layer_agreement(apart, [x], at="2", output=apart)
+    assert found != layer_agreement(apart, [x], at="0", output=apart)
 
 
 def test_sequences_may_come_first():
