@@ -5,7 +5,7 @@ from math import log
 import pytest
 import torch
 from tiny_model import CONTEXT, tiny_llama, tiny_tokenizer
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from featscope.language.in_context import (
@@ -143,6 +143,14 @@ def test_frequency_counts_words_whatever_they_stand_beside():
     reader = Frequency(TASK.words)
     prompts = [ask(TASK, flipped(EXEMPLARS, [1, 0, 2, 3], rate), BAD) for rate in (0, 0.25, 1)]
     assert reader.scores(prompts)[:, 1].exp().tolist() == pytest.approx([3.5 / 5, 4.5 / 5, 1.5 / 5])
+
+
+def test_words_that_the_tokenizer_does_not_tell_apart_are_refused():
+    """Each would be as likely as the other, whatever the model reads."""
+    raw = Tokenizer(models.WordLevel({"a": 0, "?": 1}, unk_token="?"))
+    raw.pre_tokenizer = pre_tokenizers.Whitespace()
+    with pytest.raises(ConfigError, match=r"the words negative, positive have the same tokens, .* Take another task"):
+        log_likelihoods(tiny_llama(), PreTrainedTokenizerFast(tokenizer_object=raw), ["a"], TASK.words)
 
 
 def test_texts_that_share_no_token_are_refused():

@@ -143,11 +143,26 @@ def test_a_letter_beside_its_option_is_one(infinite):
     assert asked("infinitebench", "code_debug", infinite)[1] == ("C", "run.go")
 
 
+def test_a_letter_alone_names_its_option(infinite):
+    (infinite / "code_debug.jsonl").write_text(json.dumps(INFINITE["code_debug"] | {"answer": ["D"]}))
+    SUITES["infinitebench"].read.cache_clear()
+    assert asked("infinitebench", "code_debug", infinite)[1] == ("D", "h")
+
+
+def test_a_blank_beside_an_answer_is_none(infinite):
+    """It would be in whatever is said."""
+    line = INFINITE["longdialogue_qa_eng"] | {"answer": ["", "DOLAN", None]}
+    (infinite / "longdialogue_qa_eng.jsonl").write_text(json.dumps(line))
+    SUITES["infinitebench"].read.cache_clear()
+    assert asked("infinitebench", "longdialogue_qa_eng", infinite)[1] == ("DOLAN",)
+
+
 @pytest.mark.parametrize(
     ("rule", "said", "right", "score"),
     [
         (picked.stated_letter, "The correct answer is (B), as", "B", 1),
         (picked.stated_letter, "**The correct answer is B**", "B", 1),
+        (picked.stated_letter, "The correct answer is **(B)**", "B", 1),
         (picked.stated_letter, "The correct answer is (A) or B", "B", 0),
         (picked.stated_letter, "B", "B", 0),
         (picked.chosen, "B. because", "B", 1),
@@ -163,6 +178,9 @@ def test_a_letter_beside_its_option_is_one(infinite):
         (picked.chosen, "perhaps AB", "A", 0),
         (picked.chosen, "the cook ", "the cook", 1),
         (picked.chosen, "the answer is: the cook, as", "the cook", 1),
+        (picked.chosen, "answer: the cook", "the cook", 1),
+        (picked.chosen, "the answer is the cook", "the cook", 1),
+        (picked.chosen, "the best option is the cook", "the cook", 1),
         (picked.chosen, "it is the cook", "the cook", 0),
         (picked.chosen, "", "D", 0),
         (picked.chosen_function, "C. run", "C", 1),
@@ -226,6 +244,9 @@ def test_broken_files_of_longbench_v2_are_named(tmp_path, text):
         ("passkey", json.dumps({"context": "c", "input": "i"})),
         ("passkey", json.dumps({"context": 1, "input": "i", "answer": ["a"]})),
         ("passkey", json.dumps({"context": "c", "input": "i", "answer": []})),
+        ("longdialogue_qa_eng", json.dumps({"context": "c", "input": "i", "answer": [" "]})),
+        ("longdialogue_qa_eng", json.dumps({"context": "c", "input": "i", "answer": None})),
+        ("passkey", json.dumps({"context": "c", "input": "i", "answer": [["71"]]})),
         ("code_debug", json.dumps({"context": "c", "input": "i", "answer": ["a"], "options": ["b", "c", "d", "e"]})),
         ("code_debug", json.dumps({"context": "c", "input": "i", "answer": ["a"], "options": ["a"]})),
         ("code_run", json.dumps({"context": "c", "input": "i", "answer": ["a"]})),

@@ -22,6 +22,7 @@ from featscope.runs.stored import read_trends
 from featscope.studies.ladder import Ladder
 from featscope.studies.scaling import WITH_LADDERS, ScalingStudy, in_words
 from featscope.trends import trend_of
+from featscope.trends.of_claims import _trials
 from swept import ENTRY, Pull
 
 SIZES = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -299,15 +300,34 @@ def test_a_bound_that_depends_on_the_size_is_divided_out_or_subtracted():
     ratio = trend_of(claims(y, 1 / size), SIZES, "ratio")
     assert ratio.trend.predicted == 1
     assert ratio.samples.mean() == pytest.approx(3, rel=0.02)
+    np.testing.assert_allclose(ratio.intervals, [interval_of_mean(at) for at in y * size[:, None]])
     assert ratio.trend.at(16).verdict == "fails"
     apart = trend_of(claims(y, 1 / size, tolerance=10 / size, relation="="), SIZES, "difference")
     assert apart.samples.mean() == pytest.approx(0.2, rel=0.02)
+    np.testing.assert_allclose(apart.intervals, [interval_of_mean(at) for at in (y * size[:, None] - 1) / 10])
     assert apart.trend.tolerance == 1
     assert apart.trend.at(16).verdict == "holds"
     with pytest.raises(ValueError, match="must declare a ratio or a difference"):
         trend_of(claims(y, 1 / size), SIZES, "value")
     with pytest.raises(ValueError, match="not all positive"):
         trend_of(claims(y, -1 / size), SIZES, "ratio")
+
+
+@pytest.mark.parametrize("bears", ["value", "ratio", "difference"])
+def test_where_nothing_is_predicted_at_a_size_nothing_is_said(bears):
+    y = np.ones((6, 8)) + 0.1 * np.random.default_rng(0).standard_normal((6, 8))
+    found = trend_of(claims(y, [1.0, 1.0, np.nan, 1.0, 1.0, 1.0]), SIZES, bears)
+    assert (found.trend, found.silent) == (None, "nothing finite is predicted at 8")
+    assert json.dumps(found.to_json(), allow_nan=False)
+    (measured,) = ScalingStudy(Grown())._figure("far@pulled", found).panels[0].curves
+    assert measured.y == pytest.approx(y.mean(axis=1))
+
+
+def test_shares_have_as_many_trials_as_a_replica_counts_on_average():
+    y = np.full((6, 8), 0.5)
+    assert _trials(claims(y, 0.5, law="share", trials=[10, 30] * 4)).tolist() == [20.0] * 6
+    assert _trials(claims(y.round(), 0.5, law="yes/no")).tolist() == [1.0] * 6
+    assert _trials(claims(y, 0.5)) is None
 
 
 def test_of_the_worst_of_random_draws_nothing_is_said():

@@ -122,6 +122,23 @@ def test_what_cannot_be_a_ladder_is_refused():
             fit_trend(SIZES, 1 / SIZES[:, None], "<=", 1.0, reach=reach)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "samples", "more", "said"),
+    [
+        ([*SIZES[:5], np.inf], 0.5, {}, "positive ones or more, ascending"),
+        (SIZES, 50.0, {"trials": 32}, "samples from 50 to 50: expected trials above 0, and shares from 0 to 1"),
+        (SIZES, -0.5, {"trials": 32}, "samples from -0.5 to"),
+        (SIZES, 0.5, {"trials": 0}, "trials from 0"),
+        (SIZES, 0.5, {"predicted": np.nan}, "predicted = nan, tolerance = 0.0: expected a number, and one >= 0"),
+        (SIZES, 0.5, {"tolerance": np.nan}, "tolerance = nan"),
+        (SIZES, 0.5, {"tolerance": -0.1}, "tolerance = -0.1"),
+    ],
+)
+def test_what_would_decide_a_verdict_by_chance_is_refused(sizes, samples, more, said):
+    with pytest.raises(ValueError, match=said):
+        fit_trend(sizes, np.full((6, 8), samples), **{"relation": "=", "predicted": 0.5, **more})
+
+
 def test_a_share_of_one_replica_is_refused():
     """It would be taken for two that agree, and its binomial error for that of twice as many things."""
     share = 1 / (1 + 40 / SIZES[:, None])
@@ -165,12 +182,25 @@ def test_draws_on_both_sides_of_a_bound_are_undecided():
     assert trend(np.repeat([[1, 0, 0], [1, 2, 2]], 50, 0), "<=").at(16).verdict == "undecided"
 
 
+@pytest.mark.parametrize(
+    ("inside", "verdict"), [(95, "holds"), (94, "undecided"), (6, "undecided"), (5, "fails"), (100, "holds")]
+)
+def test_of_a_hundred_draws_ninety_five_decide(inside, verdict):
+    found = trend([[1, 1, 0]] * inside + [[1, 1, 2]] * (100 - inside), "<=").at(16)
+    assert (found.verdict, found.probability) == (verdict, inside / 100)
+
+
+def test_the_band_holds_95_percent_of_draws():
+    middle, low, high = trend(np.arange(101)[:, None] * [0, 1, 2], "<=").band()
+    np.testing.assert_allclose([low, middle, high], [[0, 2.5, 5], [0, 50, 100], [0, 97.5, 195]])
+
+
 def test_an_equation_fails_on_either_side():
     rising = trend(np.tile([1, 2, 3], (100, 1)), "=", 0.1)
     assert [rising.at(size).verdict for size in (1, 16)] == ["holds", "fails"]
 
 
-def test_a_crossing_has_the_middle_99_percent_of_draws():
+def test_a_crossing_has_the_middle_95_percent_of_draws():
     sizes = np.arange(1.0, 102.0)
     crossing_at_each = sizes >= np.arange(2, 102)[:, None]
     assert trend(crossing_at_each, "<=", sizes=sizes, bound=0.5).crossing().interval == (4.0, 99.0)

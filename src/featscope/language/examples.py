@@ -71,8 +71,9 @@ def _goes_on(beyond: str, inside: str) -> bool:
     """Whether a word or number that ends with ``inside[0]`` goes on with ``beyond[0]``, both read away from there."""
     if not beyond or not inside:
         return False
-    return (_of_word(inside[0]) and _of_word(beyond[0])) or (
-        inside[0].isdigit() and beyond[0] in ".," and beyond[1:2].isdigit()
+    parted = ((inside, beyond), (beyond, inside))
+    return (_of_word(inside[0]) and _of_word(beyond[0])) or any(
+        one[0].isdigit() and other[0] in ".," and other[1:2].isdigit() for one, other in parted
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from featscope.claims.claim import Relation
+from featscope.claims.reach import holding
 from featscope.trends.ladder import Measured, Scale, on_scale
 from featscope.trends.laws import LAWS, covariances
 from featscope.trends.trend import FEWEST_SIZES, Trend
@@ -56,15 +57,21 @@ def fit_trend(
 
     Raises:
         ValueError: sizes do not ascend, samples have another shape or are not finite, a share has one replica, whose
-            binomial error would be taken for that of two, or nothing larger is to be foretold.
+            binomial error would be taken for that of two, or is of nothing, or not from 0 to 1; what is predicted is no
+            number; or nothing larger is to be foretold.
     """
     n, y = np.asarray(sizes, float), np.asarray(samples, float)
-    if n.ndim != 1 or len(n) < FITTED_FIRST + 1 or not (n > 0).all() or not (np.diff(n) > 0).all():
+    if n.ndim != 1 or len(n) < FITTED_FIRST + 1 or not (n > 0).all() or not (np.diff(n) > 0).all() or n[-1] == np.inf:
         raise ValueError(f"sizes = {n.tolist()}: expected {FITTED_FIRST + 1} positive ones or more, ascending")
     if y.ndim != 2 or len(y) != len(n) or not np.isfinite(y).all():
         raise ValueError(f"samples have shape {y.shape}: expected [{len(n)}, replica], all of them finite")
     if trials is not None and y.shape[1] < 2:
         raise ValueError(f"samples have shape {y.shape}: expected two replicas or more where there are trials")
+    if trials is not None and not (np.greater(trials, 0).all() and holding((0.0, 1.0), y) == (0.0, 1.0)):
+        least = f"trials from {np.min(trials):g}, samples from {y.min():g} to {y.max():g}"
+        raise ValueError(f"{least}: expected trials above 0, and shares from 0 to 1")
+    if np.isnan(predicted) or not tolerance >= 0:
+        raise ValueError(f"predicted = {predicted!r}, tolerance = {tolerance!r}: expected a number, and one >= 0")
     if not 1 < reach < np.inf:
         raise ValueError(f"reach = {reach!r}: expected more than 1, and finite")
     silent = _nothing_seen(y, trials)

@@ -96,13 +96,17 @@ def trend_of(
     shift, scale = np.zeros_like(predicted), np.ones_like(predicted)
     compared, within = "measured", first.range
     if bears == "ratio":
-        if not (predicted > 0).all():
+        if (predicted <= 0).any():
             raise ValueError(f"{first.id} bears no ratio: predictions are {predicted.tolist()}, not all positive")
         scale, compared, within = predicted, "measured over predicted", (0.0 if within[0] >= 0 else -np.inf, np.inf)
     elif bears == "difference":
         shift, compared, within = predicted, "measured minus predicted", (-np.inf, np.inf)
         if first.relation == "=" and not _same(tolerance) and (tolerance > 0).all():
             scale, compared = tolerance, f"{compared}, in tolerances"
+    if not np.isfinite(predicted).all():
+        unknown = told[int(np.isfinite(predicted).argmin())]
+        ends, silent = np.array([claim.interval for claim in claims]), f"nothing finite is predicted at {unknown:.12g}"
+        return ClaimTrend(told, tuple(claims), "measured", _samples(claims), ends, None, silent)
     predicted, tolerance = (predicted - shift) / scale, tolerance / scale
     if not (_same(predicted) and _same(tolerance)):
         raise ValueError(

@@ -104,6 +104,11 @@ def log_likelihoods(
             prompt_tokens(tokenizer, text, special=special)
             for text in (prompt, *(f"{prompt} {word}" for word in words))
         )
+        if len({*map(tuple, whole)}) < len({*words}):
+            raise ConfigError(
+                f"the words {', '.join(words)} have the same tokens, so that none is the likelier one: allowed are "
+                "words that the tokenizer tells apart. Take another task, or another model"
+            )
         shared = _shared(bare, *whole)
         if not shared:
             raise ConfigError("the tokenizer reads a prompt otherwise from its first token on once a word follows it")

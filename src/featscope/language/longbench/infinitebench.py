@@ -116,7 +116,9 @@ def _example(where: str, line: str, task: str) -> LongBenchExample:
             f"{where} is no example ({str(error)[:100]}): allowed is a JSON object with context, input and answer. "
             "Correct the file."
         ) from None
-    wanted = [str(one) for one in (answers if isinstance(answers, list) else [answers]) if is_text(str(one))]
+    several = answers if isinstance(answers, list) else [answers]
+    words = [str(one) for one in several if isinstance(one, str | int | float)]
+    wanted = [one for one in words if is_text(one) and one.strip()]  # a blank is in whatever is said
     if not is_text(context) or not is_text(asked) or not wanted:
         raise ConfigError(f"{where}: allowed are a context and an input of text, and an answer. Correct the file.")
     if task in _CHOICES:
