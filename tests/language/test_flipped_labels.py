@@ -1,13 +1,26 @@
 """Inverted exemplar labels as a questionnaire: what is computed of margins, by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from featscope.language.in_context import flipped_labels
 from featscope.language.in_context.flipped_labels import FlippedLabels, rightness
 from featscope.streams import Streams
 
 RECIPE = FlippedLabels("follows", "sst2", "made-up", shots=4, flips=(0.0, 0.5, 1.0), items=3)
+
+
+def test_every_item_inverts_labels_in_an_order_of_its_own(monkeypatch):
+    seen = []
+    monkeypatch.setattr(flipped_labels, "flipped", lambda shown, order, rate: seen.append((shown, order)) or shown)
+    ask = replace(RECIPE, flips=(0.0,), items=8).asker(Streams(0, [0]))
+    for item in range(8):
+        ask(item)
+    shown, orders = ({tuple(one) for one in of} for of in zip(*seen, strict=True))
+    assert (len(shown), len(orders) > 3) == (8, True)
 
 
 def test_measures_by_hand(monkeypatch):

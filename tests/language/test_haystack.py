@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from small_models import word_tokenizer
@@ -24,6 +25,7 @@ from featscope.language.haystack import (
 from featscope.language.in_context import TASKS, load_irrelevant
 from featscope.language.in_context.examples import _from_table
 from featscope.language.longbench.data import one_file
+from featscope.language.retriever.passwords import ADJECTIVES, NOUNS
 from featscope.language.retriever.texts import read_essays
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -63,6 +65,8 @@ def test_passwords_are_of_different_cities():
     assert len({needle.question for needle in found}) == 64
     assert all(needle.answer in needle.text for needle in found)
     assert found == passwords(draws(), 64)
+    places = [(ADJECTIVES.index(one), NOUNS.index(other)) for one, other in (needle.answer.split() for needle in found)]
+    assert abs(np.corrcoef(places, rowvar=False)[0, 1]) < 0.5, "by four standard errors"
 
 
 @pytest.mark.parametrize("depth", [0.0, 0.5, 1.0])

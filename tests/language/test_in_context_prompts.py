@@ -51,6 +51,29 @@ def test_texts_of_two_fields_stand_on_two_lines():
     assert prompt.startswith("premise: it rains\nhypothesis: it is wet\nThe answer is yes.\n\npremise: a")
 
 
+@pytest.mark.parametrize(
+    ("task", "one"),
+    [
+        ("sst2", "positive"),
+        ("subj", "subjective"),
+        ("mr", "positive"),
+        ("cr", "positive"),
+        ("trec", "place"),
+        ("cola", "acceptable"),
+        ("mrpc", "equivalent"),
+        ("qqp", "equivalent"),
+        ("rte", "no"),  # 0 is entailment
+        ("qnli", "no"),  # 0 is entailment
+        ("wnli", "yes"),  # 1 is entailment
+    ],
+)
+def test_words_are_those_of_labels_as_glue_has_them(task, one):
+    chosen = TASKS[task]
+    query = Example(tuple("a" * len(chosen.columns)), 0)
+    assert f"The answer is {one}." in ask(chosen, [query._replace(label=1)], query)
+    assert f"The answer is {one}." not in ask(chosen, [query], query)
+
+
 def test_two_sentences_are_where_they_are_said_to_be():
     text, places = labelled_pair(TASKS["sst2"], "a charming journey .", "Tom sold tiles .", 0)
     assert text == "sentence: a charming journey . Tom sold tiles .\nThe answer is negative"

@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_right
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -113,6 +114,22 @@ def test_frequent_words_are_the_commonest_but_dots(length):
     assert most / others[0][1] == pytest.approx(4, rel=0.1)  # 1 over 2 squared
 
 
+@pytest.mark.parametrize("name", ["cwe", "fwe"])
+def test_words_that_are_counted_stand_in_any_order(name):
+    text = TASKS[name].drawn(Streams(0, [0]).at("words"), []).document(400).split("\n")[1]
+    said = [word for word in text.split() if not re.fullmatch(r"\d+\.", word)]
+    assert sum(one == other for one, other in pairwise(said)) < 0.6 * len(said), "dots are beside each other by chance"
+
+
+def test_essays_begin_anywhere():
+    essay = [f"Sentence {number}." for number in range(100)]
+    begins = {
+        re.search(r"Sentence (\d+)\.", TASKS["niah_single_2"].drawn(Streams(0, [0]).at("hay", i), essay).document(5))[1]
+        for i in range(8)
+    }
+    assert len(begins) > 4
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_a_prompt_is_as_long_as_fits_and_longer_ones_ask_the_same(name):
     short, long = example(name, 1500), example(name, 3000)
@@ -164,6 +181,14 @@ def test_tokens_are_the_models_own():
     tokenizer = load_tokenizer("retriever")
     (one,) = prompts(Ruler(length=400, tasks=("niah_single_2",), examples=1), tokenizer)
     assert 360 < len(tokenizer(one.prompt)["input_ids"]) <= 400
+
+
+def test_examples_and_seeds_have_draws_of_their_own():
+    tokenizer = load_tokenizer("retriever")
+    asked = [Ruler(length=200, tasks=("vt",), examples=2, seed=seed) for seed in (0, 0, 1)]
+    one, again, other = (prompts(options, tokenizer) for options in asked)
+    assert one == again
+    assert len({example.answers for example in (*one, *other)}) == 4
 
 
 def test_words_are_none_that_the_small_model_was_trained_to_find():

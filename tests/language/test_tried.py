@@ -171,5 +171,21 @@ def test_answers_are_stored_for_a_person_to_read_or_without_a_word_of_theirs(tmp
     assert found[-1]["wanted"] == ["2"]
     assert found[-1]["prompt"] == "two?"
     store_answers(tmp_path / "said.jsonl", TRIED, EXAMPLES, redact=True)
-    for line in (tmp_path / "said.jsonl").read_text().splitlines():
-        assert set(json.loads(line)) == {"example", "task", "way", "right", "share"}
+    left = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    assert {tuple(one) for one in left} == {("example", "task", "way", "right", "share")}
+    assert [tuple(one.values()) for one in left] == [
+        (1, "numbers", "full", True, 1.0),
+        (1, "numbers", "a", True, 1.0),
+        (2, "letters", "full", True, 1.0),
+        (2, "letters", "a", False, 0.0),
+        (3, "numbers", "full", False, 0.0),
+        (3, "numbers", "a", True, 1.0),
+    ]
+
+
+def test_all_that_is_wanted_is_stored_beside_what_was_said(tmp_path):
+    several = [one._replace(answers=(*one.answers, "b"), task="") for one in EXAMPLES]
+    store_answers(tmp_path / "said.jsonl", TRIED, several, redact=False)
+    stored = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    assert [one["wanted"] for one in stored[::2]] == [["1", "b"], ["a", "b"], ["2", "b"]]
+    assert {one["task"] for one in stored} == {""}

@@ -1,6 +1,7 @@
 """`featscope tune-prompt`."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from test_tried import EXAMPLES, TRIED
 
 from featscope.cli import main
 from featscope.language import FullCache, choose_layer, cost, tune
+from featscope.language.decoder import context_of
 from featscope.language.examples import Example, read_examples
 from featscope.language.haystack import BUILT_IN, OTHERS, Haystack, passwords, read_texts
 from featscope.language.layers import LayerChoice, needle_span
@@ -97,15 +99,17 @@ def test_times_and_answers_are_those_of_each_way(monkeypatch, data):
         wrong = selector is not None and selector.layer == 0
         (right,) = examples[sum(a[0] is None for a in asked) - 1].answers
         said = "nothing" if wrong else right
-        return torch.tensor(tokenizer(said, add_special_tokens=False)["input_ids"]), [float(len(asked)), 100.0]
+        times = [float(len(asked) ** 2), 3.0 * len(asked) ** 2]
+        return torch.tensor(tokenizer(said, add_special_tokens=False)["input_ids"]), times
 
     examples = [one._replace(answers=("what no prompt says",)) for one in read_examples(data)]
     monkeypatch.setattr(tune, "timed_answer", answered)
     found = tune.tune(TunePrompt(data, methods=("gemfilter",), keeps=(0.5,)), model, tokenizer, examples)
     assert [way.layer for way in found] == [None, 0, 1, 2, 3, 4]
     assert [way.right for way in found] == [6, 0, 6, 6, 6, 6]
-    assert [way.first for way in found] == [16.0, 17.0, 18.0, 19.0, 20.0, 21.0]
-    assert {way.last for way in found} == {100.0}
+    middle = [((13 + way) ** 2 + (19 + way) ** 2) / 2 for way in range(6)]  # each way has every sixth turn
+    assert [way.first for way in found] == middle
+    assert [way.last for way in found] == [3 * of for of in middle]
 
 
 def test_what_was_read_before_ctrl_c_is_not_lost(monkeypatch, data, tmp_path, capsys):
@@ -113,10 +117,11 @@ def test_what_was_read_before_ctrl_c_is_not_lost(monkeypatch, data, tmp_path, ca
     asked = iter(range(5))
 
     def answered(method, ids, count, tokenizer):
-        if next(asked, None) is None:
+        if (turn := next(asked, None)) is None:
             raise KeyboardInterrupt
-        return torch.tensor([5]), [1.0, 2.0]
+        return torch.tensor([5]), [1.0 + turn, 3.0 + turn]
 
+    monkeypatch.setenv("COLUMNS", "140")
     monkeypatch.setattr(tune, "timed_answer", answered)
     stored = tmp_path / "answers.jsonl"
     options = TunePrompt(
@@ -127,6 +132,8 @@ def test_what_was_read_before_ctrl_c_is_not_lost(monkeypatch, data, tmp_path, ca
     out = capsys.readouterr()
     assert "Interrupted: what follows is of 2 of 6 prompts." in out.err
     assert "2 prompts, 95 % intervals" in out.out
+    assert re.search(r"full │.*│ +2\.00 s │ +1\.00 │ +4\.00 s │ +1\.00", out.out)
+    assert re.search(r"snapkv, keep 64 │.*│ +3\.00 s │ +1\.50 │ +5\.00 s │ +1\.25", out.out)
     assert options.picture.exists()
     assert len(stored.read_text().splitlines()) == 2 * 2
     asked = iter(range(1))
@@ -421,6 +428,14 @@ def test_a_share_is_as_many_tokens_as_methods_keep(data):
     tune._require_room(options, model, [321])  # of which 33 are kept
     with pytest.raises(ConfigError, match=r"keeps = \(0\.1,\) .* more than window = 32 tokens of each"):
         tune._require_room(options, model, [320])
+
+
+def test_new_tokens_have_room_behind_the_longest_prompt(data):
+    model, _ = load_model("retriever")
+    options, context = TunePrompt(data, max_new_tokens=10), context_of(model)
+    tune._require_room(options, model, [400, context - 10])
+    with pytest.raises(ConfigError, match=rf"prompts of at most {context - 10} tokens, as the model reads {context}"):
+        tune._require_room(options, model, [400, context - 9])
 
 
 def test_full_attention_alone_needs_no_keep(data):

@@ -69,6 +69,10 @@ def test_another_package_and_parts_of_a_run_are_other_environments(folders):
     theirs = {"study": {"package": "swept", "version": "2", "revision": "b"}}
     packaged = replace(far, environment={**far.environment, **theirs})
     assert environments([one, packaged])["the study's package"][1] == "swept 2 b"
+    library = {"products": "another", "kernels": "others"}
+    for name, value in library.items():
+        elsewhere = replace(far, environment={**far.environment, name: value})
+        assert environments([one, elsewhere])[name][1] == value
     before = {**far.environment, "packages": {**far.environment["packages"], "torch": "1.0"}}
     resumed = replace(far, environment={**far.environment, "history": [before]})
     assert environments([one, resumed])["computed in parts"][0] == "-"
@@ -108,7 +112,8 @@ def test_shares_whose_intervals_do_not_meet_are_corrected_for_with_the_others():
 def test_another_bound_is_told_and_extremes_have_no_mean_difference():
     one = judged([1.0, 2.0, 1.5])
     assert not _pair(one, one, True).asked_otherwise
-    assert _pair(one, replace(one, predicted=0.5), True).asked_otherwise
+    for changed in ({"predicted": 0.5}, {"tolerance": 0.5}, {"relation": ">"}, {"law": "draws"}):
+        assert _pair(one, replace(one, **changed), True).asked_otherwise
     worst = [judged(values, "extreme", trials=[9] * 3) for values in ([1.0, 2.0, 1.5], [2.0, 3.0, 2.5])]
     assert _pair(*worst, True).difference is None
 

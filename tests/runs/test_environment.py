@@ -70,6 +70,8 @@ def written(out: Path) -> dict:
         ({"git_revision": None}, "revision (abc, then unknown)"),
         ({"platform": "macOS"}, "platform (Linux, then macOS)"),
         ({"device": "NVIDIA H100"}, "device (cpu, then NVIDIA H100)"),
+        ({"products": "MKL"}, "matrix products (unknown, then MKL)"),
+        ({"kernels": "torch"}, "kernels (unknown, then torch)"),
         (
             {"study": {"package": "mine", "version": "1", "revision": None}, "processor": "b"},
             "study (unknown, then mine 1), processor (a, then b)",

@@ -97,6 +97,7 @@ def test_an_outcome_shows_itself_in_words_and_as_a_table():
     assert [html.count(f"<td>{verdict}</td>") for verdict in ("holds", "fails", "undecided")] == [2, 1, 1]
     assert "<td>near &amp; far</td>" in html
     assert "<a>" not in html
+    assert outcome.to_frame().expected.tolist() == [True, True, True, False]
     assert len(Outcome(Path("runs/one"), {}, []).to_frame()) == 0
 
 

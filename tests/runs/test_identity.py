@@ -77,6 +77,12 @@ def test_values_of_other_kinds_count_too(one, two):
     assert digest({"a", "b", "c"}) == digest({"c", "b", "a"})
 
 
+def test_values_of_mappings_and_names_of_classes_count():
+    assert digest({"a": 1}) != digest({"a": 2})
+    alike = make_dataclass("Alike", [("size", float, 1.0), ("name", str, "1")])
+    assert digest(alike()) != digest(Inner())
+
+
 def test_an_option_that_is_added_later_changes_nothing_at_its_default():
     later = make_dataclass("Inner", [("size", float, 1.0), ("name", str, "1"), ("margin", float, 0.0)])
     later.__qualname__ = Inner.__qualname__

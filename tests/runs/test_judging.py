@@ -1,7 +1,7 @@
 """A stored run is judged again, without training, and what is otherwise than before is said."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -80,6 +80,16 @@ def test_another_interval_with_the_same_verdict_is_said():
     assert (few.verdict, few.measured) == (many.verdict, many.measured) == ("holds", pytest.approx(0.9))
     assert changes([few], [many]) == ["a@x: holds as before, by another interval"]
     assert changes([few], [few]) == []
+
+
+@pytest.mark.parametrize(
+    "changed", [{"predicted": 1.1}, {"tolerance": 0.6}, {"measured": 1.01}, {"expected": False}, {"law": "draws"}]
+)
+def test_another_measure_or_bound_is_told_where_the_verdict_stays(changed):
+    about = {"id": "a", "arm": "x", "source": "Lemma 1", "statement": "", "kind": "identity"}
+    before = Claim.from_samples([1.0, 1.001, 0.999], "=", 1.0, 0.5, **about)
+    assert changes([before], [before]) == []
+    assert changes([before], [replace(before, **changed)]) == ["a@x: holds as before, by another measure or bound"]
 
 
 def test_a_claim_that_raises_costs_no_training(tmp_path, monkeypatch, capsys):
