@@ -103,8 +103,8 @@ def test_no_more_memory_is_free_than_control_groups_allow(group, place, most, us
 
 _LATER = """
 import json
-from featscope.threads import compute_with_threads
-compute_with_threads(1)
+from featscope.threads import compute_with_one_thread
+compute_with_one_thread()
 import scipy.linalg
 import sklearn.cluster
 from threadpoolctl import threadpool_info

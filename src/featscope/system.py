@@ -3,11 +3,13 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from math import inf
 from pathlib import Path
 
 _NO_MEMORY = ("allocate memory", "out of memory", "STATUS_ALLOC_FAILED")
 """In what torch says of the processor's memory, of a GPU's, and of what a library takes there for itself."""
+_limited: ContextVar[bool] = ContextVar("limited", default=False)  # by `limited_space`
 _GROUPS, _MINE = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")  # control groups; in which this process is
 
 
@@ -56,12 +58,8 @@ def free_memory() -> int:
 
 
 @contextmanager
-def mapped_files() -> Iterator[None]:
-    """Let what is mapped meanwhile not count against a limit on this process's address space.
-
-    Weights in safetensors files are mapped, more than once as they are loaded: memory holds them once, for all
-    processes, and address space is not what they take.
-    """
+def limited_space(more: float) -> Iterator[None]:
+    """Let this process have ``more`` bytes than now, so that a larger request fails at once; on Linux only."""
     if sys.platform != "linux":
         yield
         return
@@ -69,10 +67,32 @@ def mapped_files() -> Iterator[None]:
 
     import psutil
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if soft == resource.RLIM_INFINITY:
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    most = psutil.Process().memory_info().vms + int(more)
+    resource.setrlimit(resource.RLIMIT_AS, (min([most, *(end for end in before if end >= 0)]), before[1]))
+    outside = _limited.set(True)
+    try:
+        yield
+    finally:
+        _limited.reset(outside)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@contextmanager
+def mapped_files() -> Iterator[None]:
+    """Let what is mapped meanwhile not count against `limited_space`.
+
+    Weights in safetensors files are mapped, more than once as they are loaded: memory holds them once, for all
+    processes, and address space is not what they take.
+    """
+    if not _limited.get():
         yield
         return
+    import resource
+
+    import psutil
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     had = psutil.Process().memory_info().vms
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     try:

@@ -38,8 +38,8 @@ def wait_without_spinning() -> None:
     os.environ.setdefault("KMP_BLOCKTIME", "0")
 
 
-def compute_with_threads(count: int) -> None:
-    """Have this process compute with ``count`` threads from now on, in libraries that it loads later, too.
+def compute_with_one_thread() -> None:
+    """Have this process compute with one thread from now on, in libraries that it loads later, too.
 
     Those of NumPy, SciPy and scikit-learn take as many threads as there are cores when they are loaded, which many
     workers do only as they look for the first time.
@@ -48,9 +48,9 @@ def compute_with_threads(count: int) -> None:
     from threadpoolctl import threadpool_limits
 
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = str(count)
-    torch.set_num_threads(count)
-    threadpool_limits(count)
+        os.environ[name] = "1"
+    torch.set_num_threads(1)
+    threadpool_limits(1)
 
 
 @contextmanager

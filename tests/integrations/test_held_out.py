@@ -221,7 +221,9 @@ def test_a_mapping_beside_labels_is_counted_and_given_by_name():
 
 
 def test_a_mapping_without_a_tensor_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"held_out has a batch without a tensor \(text: list\): allowed are mappings"):
+    with pytest.raises(
+        ValueError, match=r"held_out has a batch without a tensor of samples \(text: list\): allowed are mappings"
+    ):
         HeldOut([{"text": ["a", "b"]}], 8)
 
 

@@ -83,3 +83,6 @@ def test_labels_in_a_column_or_a_list_are_labels():
     x, y = torch.randn(30, 6), torch.arange(30) % 3
     for batch in ((x, y[:, None]), {"x": x, "labels": y[:, None]}, (x, y.tolist()), {"x": x, "labels": y.tolist()}):
         assert HeldOut([batch], 30).labels.tolist() == y.tolist()
+    named = [2**127 + sample for sample in range(30)]  # as of uuid
+    assert HeldOut([(x, y, named)], 30).labels.tolist() == y.tolist()
+    assert HeldOut([{"x": x, "id": named}], 30).labels is None

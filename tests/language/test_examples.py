@@ -69,6 +69,9 @@ def test_examples_come_back_from_their_file(tmp_path):
         ("5", "5.2 or so"),
         ("500", "1,500"),
         (".5", "3.5"),
+        (".5", "10.5"),
+        (".5", "1,0.5"),
+        (".05", "0.5"),
         (",500", "1,500"),
         ("3.", "3.5"),
         ("दिल", "दिल्ली"),
@@ -89,6 +92,9 @@ def test_an_answer_within_another_word_is_none(answer, said):
         ("서울", "서울은 수도"),
         ("5", "It is 5."),
         ("3.5", "(3.5)"),
+        (".5", "it is 0.5"),
+        (".05", "p < 0.05."),
+        ("0.5", "0.5"),
     ],
 )
 def test_scripts_without_blanks_and_numbers_are_found(answer, said):

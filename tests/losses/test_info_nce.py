@@ -139,7 +139,7 @@ def test_without_the_leading_temperature_loss_and_gradient_are_larger_by_one_ove
     assert torch.allclose(gradients[0] * tau, gradients[1])
 
 
-@pytest.mark.parametrize("shape", [(1, 5), (5,), (2, 4, 5), (3, 5)])
+@pytest.mark.parametrize("shape", [(1, 5), (5,), (2, 1, 5), (3, 5)])
 def test_positives_of_another_shape_are_refused(shape, monkeypatch):
     """One positive for all anchors made a loss within the batch of 0, without a word."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses them first, in tests alone
@@ -148,6 +148,14 @@ def test_positives_of_another_shape_are_refused(shape, monkeypatch):
         for loss in (InfoNCE().in_batch, lambda one, other: InfoNCE()(one, other, anchor)):
             with pytest.raises(ValueError, match=r"shapes \[4, 5\] and \[.*5\]: expected one shape"):
                 loss(found, positive)
+
+
+def test_replicas_may_share_their_positives(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    draw = torch.Generator().manual_seed(0)
+    anchors, positive, negatives = (torch.randn(*shape, 5, generator=draw) for shape in ((3, 4), (4,), (6,)))
+    each = torch.stack([InfoNCE()(anchor, positive, negatives) for anchor in anchors])
+    assert torch.allclose(InfoNCE()(anchors, positive, negatives), each)
 
 
 @pytest.mark.parametrize("tau", [0.0, -1.0, float("nan"), float("inf")])

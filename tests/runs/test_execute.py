@@ -22,6 +22,7 @@ from featscope.options import ConfigError, MissingExtraError, require
 from featscope.runs import Settings, execute, run, workers
 from featscope.runs.folder import RunFolder
 from featscope.runs.progress import Monitor
+from featscope.runs.shard import Shard
 from featscope.runs.workers import InterruptedRunError
 from featscope.studies import Arm, Study, last
 from featscope.training import SGD, DivergedError, FirstTime, GradientTraining, Later, Measurement
@@ -181,31 +182,30 @@ def test_shards_get_smaller_until_they_fit_into_the_memory_limit(monkeypatch):
         shard_size(study, 0.01)
 
 
-@pytest.mark.parametrize(("gib", "fitting"), [(16.0, (1, None)), (13.0, (1, 3)), (8.0, (1, 2)), (4.0, (1, 1))])
-def test_workers_get_fewer_where_memory_does_not_hold_a_replica_for_each(monkeypatch, gib, fitting):
+@pytest.mark.parametrize(("gib", "fitting"), [(16.0, (1, None)), (15.0, (1, 1)), (4.0, (1, 1))])
+def test_shards_train_one_after_the_other_where_memory_does_not_hold_a_replica_for_each_core(monkeypatch, gib, fitting):
     """As of a language model of 4 GiB, on a machine of four cores."""
     monkeypatch.setattr("featscope.runs.workers.cores", lambda: 4)
     monkeypatch.setattr(execute, "in_worker", lambda compute: 4 * 2**30)
     assert execute._fitting(Toy(), Toy().arms(), 4, Settings(memory_limit=gib)) == fitting
 
 
-def test_fewer_workers_share_the_cores_and_a_resumed_run_has_no_more(monkeypatch, tmp_path):
-    seen: list[tuple[int, int]] = []
-    in_workers = workers._in_workers
-
-    def spied(compute, count, of, monitor, names, threads=1):
-        seen.append((of, threads))
-        return in_workers(compute, count, of, monitor, names, threads)
-
-    monkeypatch.setattr(workers, "cores", lambda: 5)
-    monkeypatch.setattr(execute, "_fitting", lambda *a: execute.Fitting(1, 2))
-    monkeypatch.setattr(workers, "_in_workers", spied)
-    found = run(Toy(), Settings(replicas=4), tmp_path / "run")
-    assert json.loads((tmp_path / "run" / "config.json").read_text())["workers"] == 2
-    shutil.rmtree(tmp_path / "run" / "checkpoint")
+def test_they_do_so_in_this_process_by_all_cores_and_when_the_run_goes_on(monkeypatch, tmp_path):
+    began: list[int] = []
+    threads: list[int] = []
+    train = Shard.run
+    monkeypatch.setattr(workers, "_in_workers", lambda *given: began.append(1))
+    monkeypatch.setattr(workers, "cores", lambda: 3)
+    monkeypatch.setattr(execute, "_fitting", lambda *a: execute.Fitting(2, 1))
+    monkeypatch.setattr(Shard, "run", lambda *given: threads.append(torch.get_num_threads()) or train(*given))
+    before = torch.get_num_threads()
+    run(Toy(), Settings(replicas=4), tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["workers"] == 1
+    once = len(threads)
     run(Toy(), Settings(replicas=4), tmp_path / "run", resume=True)
-    assert seen == [(2, 2), (2, 2)]
-    assert found.runs["whole"]["estimate"].sizes["replica"] == 4
+    assert (began, {*threads}, len(threads)) == ([], {3}, 2 * once)
+    assert torch.get_num_threads() == before
+    assert workers.at_a_time(3) == 3
 
 
 def test_only_an_arm_without_a_replica_axis_has_a_shard_for_each_replica(monkeypatch):

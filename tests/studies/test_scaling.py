@@ -323,6 +323,18 @@ def test_where_nothing_is_predicted_at_a_size_nothing_is_said(bears):
     assert measured.y == pytest.approx(y.mean(axis=1))
 
 
+def test_a_tolerance_that_is_no_number_and_a_size_at_which_nothing_counts_are_silent():
+    y = np.full((6, 8), 0.5) + 0.1 * np.random.default_rng(0).random((6, 8))
+    for tolerance, size in (([0.1, np.nan, 0.1, 0.1, 0.1, 0.1], SIZES[1]), (np.inf, SIZES[0])):
+        for bears in ("value", "ratio", "difference"):
+            found = trend_of(claims(y, 1.0, tolerance, "="), SIZES, bears)
+            assert (found.trend, found.silent) == (None, f"nothing finite is predicted at {size:g}")
+    some = claims(y, 0.5, law="share", trials=[10] * 8)
+    none = claims(np.zeros((6, 8)), 0.5, law="share", trials=[0] * 8)
+    found = trend_of([none[0], *some[1:]], SIZES, "value")
+    assert (found.trend, found.silent) == (None, f"nothing was counted at {SIZES[0]:g}")
+
+
 def test_shares_have_as_many_trials_as_a_replica_counts_on_average():
     y = np.full((6, 8), 0.5)
     assert _trials(claims(y, 0.5, law="share", trials=[10, 30] * 4)).tolist() == [20.0] * 6

@@ -68,6 +68,8 @@ def size_of(batch: Any) -> int:
         tensor = next((value for value in batch.values() if isinstance(value, Tensor) and value.ndim), None)
         if tensor is None:
             held = ", ".join(f"{name}: {type(value).__name__}" for name, value in batch.items())
-            raise ValueError(f"held_out has a batch without a tensor ({held}): allowed are mappings that hold one")
+            raise ValueError(
+                f"held_out has a batch without a tensor of samples ({held}): allowed are mappings that hold one"
+            )
         batch = tensor
     return len(batch)

@@ -78,7 +78,7 @@ def _entry(batch: Any) -> str:
 
 def _whole_numbers(found: Any, batch: Any) -> Shaped[Tensor, " sample"] | None:
     """What holds a whole number, or a truth, for each sample, ``[sample]``, ``[sample, 1]`` or a list; else None."""
-    if isinstance(found, list | tuple) and all(isinstance(one, int) for one in found):
+    if isinstance(found, list | tuple) and all(isinstance(one, int) and abs(one) < 2**63 for one in found):
         found = torch.tensor(found)
     if not isinstance(found, Tensor) or found.is_floating_point():
         return None

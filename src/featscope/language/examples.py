@@ -58,13 +58,18 @@ def _plain(text: str) -> str:
 
 
 def _stands_in(text: str, answer: str) -> bool:
-    """Whether ``answer`` is somewhere in ``text`` where no word or number goes on before or behind it."""
+    """Whether ``answer`` is somewhere in ``text`` where no word or number goes on before or behind it.
+
+    The number .5 is in 0.5, and not in 10.5.
+    """
     starts = (found.start() for found in re.finditer(f"(?={re.escape(answer)})", text))
-    ends = ((start, start + len(answer)) for start in starts)
-    return any(
-        not _goes_on(text[max(0, start - 2) : start][::-1], answer) and not _goes_on(text[end : end + 2], answer[::-1])
-        for start, end in ends
-    )
+    zero = "0" if re.match(r"\.\d", answer) else ""
+    for start in starts:
+        before, behind = text[max(0, start - 3) : start][::-1], text[start + len(answer) :][:2]
+        alone = not _goes_on(before, answer) or (before[:1] == zero and not _goes_on(before[1:], zero))
+        if alone and not _goes_on(behind, answer[::-1]):
+            return True
+    return False
 
 
 def _goes_on(beyond: str, inside: str) -> bool:

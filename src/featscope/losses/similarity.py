@@ -42,13 +42,13 @@ Representations = Float[Tensor, "*replica batch neuron"] | Masked
 
 
 def require_pairs(anchor: Representations, positive: Representations) -> None:
-    """See that each anchor has a positive of its own.
+    """See that each anchor has a positive of its own; replicas may share theirs.
 
     Raises:
         ValueError: shapes differ.
     """
     one, other = (part.dense if isinstance(part, Masked) else part for part in (anchor, positive))
-    if one.shape != other.shape:
+    if one.shape[-2:] != other.shape[-2:]:
         raise ValueError(
             f"anchor and positive have shapes {list(one.shape)} and {list(other.shape)}: expected one shape, as each "
             "row of one is the partner of the row in the same place of the other"

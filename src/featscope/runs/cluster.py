@@ -25,8 +25,8 @@ from featscope.runs.environment import environment, module_of
 from featscope.runs.folder import RunFolder
 from featscope.runs.progress import Monitor, Show, parts
 from featscope.runs.shard import Shard, ShardResult
-from featscope.runs.workers import InterruptedRunError, Trainer, stop_on_signals
-from featscope.threads import compute_with_threads, cores
+from featscope.runs.workers import InterruptedRunError, Trainer, at_a_time, stop_on_signals
+from featscope.threads import compute_with_one_thread, cores
 
 _LOST_WORKERS = 5  # that one shard may cost before the run gives up; a lost shard begins anew, with the same draws
 _environment = lru_cache(environment)  # of a worker, which has several shards
@@ -69,7 +69,7 @@ def on_cluster(address: str | None, show: Show = "bar") -> Trainer:
             # Logs stay with the workers: what matters comes back as results and errors.
             ray.init(
                 address or "local",
-                num_cpus=None if address else cores(),
+                num_cpus=None if address else at_a_time(cores()),
                 include_dashboard=False,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
@@ -182,7 +182,7 @@ def _who(results: Mapping[int, ShardResult]) -> list[Mapping[str, Any] | None]:
 
 def _in_worker(shard: Shard) -> tuple[ShardResult, dict[str, bytes]]:
     """Train ``shard`` with one core: its result, and the files that a local run would have left."""
-    compute_with_threads(1)
+    compute_with_one_thread()
     keep_freed_memory()
     # Ray shows a worker its own GPU alone, which is the first there.
     shard = replace(shard, device="cpu" if shard.device == "cpu" else "cuda")

@@ -28,7 +28,7 @@ from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.size import require_countable, require_steps, within
 from featscope.runs.stored import read_environment, read_plan
 from featscope.runs.twins import in_common
-from featscope.runs.workers import Trainer, at_most, in_worker, train_all, worker_count
+from featscope.runs.workers import Trainer, in_worker, one_at_a_time, train_all, worker_count
 from featscope.streams import METHOD
 from featscope.studies.base import Arm, Assay, Study, require_different_names
 from featscope.system import free_memory
@@ -184,7 +184,7 @@ def _run(
         folder.write_json("environment.json", about_machine | {"seconds": earlier + time.monotonic() - began})
 
     try:
-        with at_most(fitting.workers):
+        with one_at_a_time(fitting.workers == 1):
             results = list(zip(shards, train(folder, shards, settings.device), strict=True))
         about_machine = computed_by(about_machine, [r.computed_by for _, r in results])
         if settings.device == "cpu":
@@ -309,7 +309,8 @@ class Fitting(NamedTuple):
 
     Attributes:
         shard_size: replicas in a shard.
-        workers: as many as hold one replica each, where that is fewer than there are cores; else None.
+        workers: 1 where shards are trained one after the other, by all cores, as memory does not hold a replica for
+            each core; else None.
     """
 
     shard_size: int
@@ -322,7 +323,7 @@ class Fitting(NamedTuple):
 
 
 def _fitting(study: Study, arms: Sequence[Arm], replicas: int, settings: Settings) -> Fitting:
-    """An even share of the replicas for each worker; fewer, then fewer workers, if memory or the study asks for it."""
+    """An even share of the replicas for each worker; fewer, or one shard at a time, as memory or the study asks for."""
     workers = worker_count(settings.device)
     if settings.memory_limit is not None:
         limit = settings.memory_limit * 2**30
@@ -361,4 +362,4 @@ def _fitting(study: Study, arms: Sequence[Arm], replicas: int, settings: Setting
         )
         error.owner, error.field = "Settings", "memory_limit"
         raise error
-    return Fitting(1, int(limit / need))
+    return Fitting(min(size, int(limit / need)), 1)

@@ -1,17 +1,13 @@
 """What a run would take, asked before anything is built or written."""
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
-import psutil
-
 from featscope.options import MOST_COUNTED, ConfigError, require
 from featscope.studies.base import Arm
-from featscope.system import free_memory
+from featscope.system import free_memory, limited_space
 
 _MOST_STEPS = 10**9  # weeks, at a thousand a second
 _MOST_LOOKS = 10**6  # as many rows of every measurement
@@ -66,7 +62,7 @@ def within(limit: float, compute: Callable[[], T]) -> T:
     Raises:
         ConfigError: it takes more, and the field is that of the limit; or it has numbers that are too large.
     """
-    with _address_space(limit):
+    with limited_space(limit + _SLACK):
         try:
             return compute()
         except (MemoryError, OverflowError, RuntimeError) as error:
@@ -86,20 +82,3 @@ def within(limit: float, compute: Callable[[], T]) -> T:
             )
             wrong.owner, wrong.field = "Settings", "memory_limit"
             raise wrong from None
-
-
-@contextmanager
-def _address_space(limit: float) -> Iterator[None]:
-    """Let this process have ``limit`` bytes more than now, so that a larger request fails at once; on Linux only."""
-    if sys.platform != "linux":
-        yield
-        return
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    most = psutil.Process().memory_info().vms + int(limit) + _SLACK
-    resource.setrlimit(resource.RLIMIT_AS, (min([most, *(end for end in before if end >= 0)]), before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)

@@ -1,4 +1,4 @@
-"""Worker processes, one a core where memory holds so many, that train shards side by side.
+"""Worker processes, one a core, that train shards side by side.
 
 Threads would do, were it not for the interpreter's lock: two threads hand it to each other at every tensor
 operation, which costs small networks up to half of their speed. Workers are forked, so that they share what
@@ -28,7 +28,7 @@ from featscope.runs.folder import RunFolder
 from featscope.runs.program import StoppedError
 from featscope.runs.progress import Monitor, Show, parts
 from featscope.runs.shard import Shard, ShardResult
-from featscope.threads import compute_with_threads, cores
+from featscope.threads import compute_with_one_thread, cores
 
 _SECONDS_BETWEEN_REPORTS = 0.2
 _PR_SET_PDEATHSIG = 1
@@ -64,21 +64,29 @@ class _Work:
     stop: Any
     pause: Any
     reports: Any
-    threads: int
 
 
 _work: _Work | None = None  # of a worker
-_most: ContextVar[int | None] = ContextVar("most", default=None)
+_alone: ContextVar[bool] = ContextVar("alone", default=False)
 
 
 @contextmanager
-def at_most(workers: int | None) -> Iterator[None]:
-    """Have `train_all` begin no more ``workers``, which then share the cores; None for one a core."""
-    before = _most.set(workers)
+def one_at_a_time(needed: bool) -> Iterator[None]:
+    """Have shards trained one after the other in this process, by all cores, if ``needed``.
+
+    A few workers of several threads each would do as much; but a fork of a process whose OpenMP threads have run has
+    none, and waits for them for ever.
+    """
+    before = _alone.set(needed)
     try:
         yield
     finally:
-        _most.reset(before)
+        _alone.reset(before)
+
+
+def at_a_time(most: int) -> int:
+    """Shards that are trained at a time: ``most``, or one where memory holds no more."""
+    return 1 if _alone.get() else most
 
 
 def worker_count(device: str) -> int:
@@ -101,12 +109,10 @@ def train_all(folder: RunFolder, shards: Sequence[Shard], device: str, show: Sho
     def compute(index: int, stopped: Callable[[], bool], progress: Callable[[float, str], None]) -> ShardResult:
         return shards[index].run(folder, stopped, progress)
 
-    fitting = _most.get()
-    workers = min(worker_count(device), len(shards), fitting or len(shards))
+    workers = min(at_a_time(worker_count(device)), len(shards))
     if workers > 1:
-        each = cores() // workers if fitting else 1
         with _may_be_unfit_for_forking():
-            return _in_workers(compute, len(shards), workers, watched(), names, each)
+            return _in_workers(compute, len(shards), workers, watched(), names)
     stop, monitor, threads = threading.Event(), watched(), torch.get_num_threads()
     torch.set_num_threads(cores())
     keep_freed_memory()
@@ -167,12 +173,10 @@ def _in_workers(
     workers: int,
     monitor: Monitor,
     names: Sequence[str],
-    threads: int = 1,
 ) -> list[T]:
     fork = multiprocessing.get_context("fork")
     stop, reports, pause = fork.Event(), fork.SimpleQueue(), fork.RawValue(ctypes.c_bool, False)
-    # Handed over by the fork: another thread may have a pool of its own.
-    work = _Work(compute, stop, pause, reports, threads)
+    work = _Work(compute, stop, pause, reports)  # handed over by the fork: another thread may have a pool of its own
 
     def show() -> None:
         while not reports.empty():
@@ -213,7 +217,7 @@ def _results(futures: Sequence["Future[T]"]) -> list[T]:
 
 
 def _begin(parent: int, work: _Work) -> None:
-    """In each worker, first: leave signals of the terminal to the parent, end with it, and compute with its cores."""
+    """In each worker, first: leave signals of the terminal to the parent, end with it, and compute with one core."""
     global _work
     _work = work
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -222,7 +226,7 @@ def _begin(parent: int, work: _Work) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it was gone before the call
         os._exit(1)
-    compute_with_threads(work.threads)
+    compute_with_one_thread()
     keep_freed_memory()
 
 

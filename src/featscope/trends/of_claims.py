@@ -103,9 +103,12 @@ def trend_of(
         shift, compared, within = predicted, "measured minus predicted", (-np.inf, np.inf)
         if first.relation == "=" and not _same(tolerance) and (tolerance > 0).all():
             scale, compared = tolerance, f"{compared}, in tolerances"
-    if not np.isfinite(predicted).all():
-        unknown = told[int(np.isfinite(predicted).argmin())]
-        ends, silent = np.array([claim.interval for claim in claims]), f"nothing finite is predicted at {unknown:.12g}"
+    known = np.isfinite(predicted + tolerance if first.relation == "=" else predicted)
+    if not known.all():
+        ends, silent = (
+            np.array([c.interval for c in claims]),
+            f"nothing finite is predicted at {told[known.argmin()]:.12g}",
+        )
         return ClaimTrend(told, tuple(claims), "measured", _samples(claims), ends, None, silent)
     predicted, tolerance = (predicted - shift) / scale, tolerance / scale
     if not (_same(predicted) and _same(tolerance)):
@@ -128,6 +131,9 @@ def trend_of(
     if lost := int((~np.isfinite(samples[-1])).sum()):
         what = f"{lost} of {replicas} replicas did not measure it at the largest size, and the others are a selection"
         return replace(found, silent=what)
+    trials = _trials(claims) if bears == "value" else None
+    if trials is not None and not (counted := np.greater(trials, 0)).all():
+        return replace(found, silent=f"nothing was counted at {told[counted.argmin()]:.12g}")
     if sound.shape[1] < replicas:
         found = replace(found, compared=f"{compared}, of {sound.shape[1]} of {replicas} replicas")
     trend = fit_trend(
@@ -136,7 +142,7 @@ def trend_of(
         first.relation,
         float(predicted[0]),
         float(tolerance[0]),
-        trials=_trials(claims) if bears == "value" else None,
+        trials=trials,
         within=within,
         seed=seed,
     )

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from featscope.threads import compute_with_threads
+from featscope.threads import compute_with_one_thread
 from featscope.watch.pages import import_all
 from featscope.watch.server import close, watch
 
@@ -47,7 +47,7 @@ def _serve(folder: Path, of_parent: Connection, parent: Connection) -> None:
         signal.signal(number, signal.SIG_IGN)  # the run heeds them, and ends this
     with suppress(OSError, AttributeError):
         os.nice(_NICE)
-    compute_with_threads(1)
+    compute_with_one_thread()
     server = watch(folder)
     parent.send(server.address.url)
     serving = threading.Thread(target=server.serve_forever, daemon=True)

@@ -106,8 +106,8 @@ def log_likelihoods(
         )
         if len({*map(tuple, whole)}) < len({*words}):
             raise ConfigError(
-                f"the words {', '.join(words)} have the same tokens, so that none is the likelier one: allowed are "
-                "words that the tokenizer tells apart. Take another task, or another model"
+                f"of the words {', '.join(words)} some have the same tokens, so that none of these is likelier: "
+                "allowed are words that the tokenizer tells apart. Take another task, or another model"
             )
         shared = _shared(bare, *whole)
         if not shared:
