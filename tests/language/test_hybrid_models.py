@@ -1,5 +1,6 @@
 """Models whose layers differ, that read more than text, or whose cache is of another kind."""
 
+import numpy as np
 import pytest
 import torch
 from hybrid_models import HYBRIDS, IN_CHUNKS, OF_OTHERS, PICTURES, TEXT, hybrid, with_pictures
@@ -144,6 +145,10 @@ def test_the_layer_is_chosen_among_those_that_see():
     assert found.layer == 1
     assert found.whole.tolist() == [0, 0.75, 0, 1]
     assert (found.distance[:, [0, 2]] == 61).all(), "what sees a part of the prompt finds nothing"
+    assert np.isnan(found.kept[:, [0, 2]]).all()
+    above, below = found.figure().axes
+    assert {x for line in above.lines for x in line.get_xdata()} == {1, 3}, "nor is it drawn as if it did"
+    assert "not offered" in below.get_title()
     whole = Prompt(prompt(), torch.ones_like(prompt(), dtype=torch.bool))
     chosen = choices_of_all_layers(model, whole, 16)
     assert list(chosen) == [1, 3]

@@ -40,7 +40,7 @@ class LayerChoice:
         layer: the first layer that keeps all of the needle in a share ``stable`` of the examples; None if none does.
         distance: places from the needle to the nearest kept token, ``[example, layer]``; 0 where one of its tokens
             is kept. This is what the dissertation looks at.
-        kept: share of the needle's tokens that are kept, ``[example, layer]``.
+        kept: share of the needle's tokens that are kept, ``[example, layer]``; NaN of layers that are not offered.
         stable: share of examples in which a layer must keep the needle.
     """
 
@@ -69,12 +69,15 @@ class LayerChoice:
         """Distance of every example and shares of needles that are kept, over layers."""
         figure = Figure(figsize=(8, 6), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True)
-        layers = np.arange(self.distance.shape[1])
-        above.plot(layers, self.distance.T, color="C0", alpha=0.4, marker="o", markersize=3)
+        layers = np.flatnonzero(np.isfinite(self.kept).any(0))
+        above.plot(layers, self.distance.T[layers], color="C0", alpha=0.4, marker="o", markersize=3)
         above.set(yscale="symlog", ylabel="distance to the needle (tokens)", title="Nearest kept token")
-        below.bar(layers, self.covered, color="none", edgecolor="C1", label="a token of it")
-        bars = abs(self.interval - self.whole)
-        below.bar(layers, self.whole, color="C1", yerr=bars, capsize=2, label="all of it, 95 % intervals")
+        above.set(xlim=(-0.7, self.kept.shape[1] - 0.3), ylim=(-0.1, 1.3 * self.distance[:, layers].max(initial=1)))
+        below.bar(layers, self.covered[layers], color="none", edgecolor="C1", label="a token of it")
+        bars, whole = abs(self.interval - self.whole)[:, layers], self.whole[layers]
+        below.bar(layers, whole, color="C1", yerr=bars, capsize=2, label="all of it, 95 % intervals")
+        if len(layers) < self.kept.shape[1]:
+            below.set_title("Layers without a bar do not see the whole prompt, and are not offered", fontsize="medium")
         below.axhline(self.stable, color="black", linestyle="--", label=f"asked for: {self.stable:g}")
         if self.layer is not None:
             below.axvline(self.layer, color="black", linestyle=":", label=f"chosen: layer {self.layer}")
@@ -168,7 +171,7 @@ def probed(
     """
     layers = range(text_config(model).num_hidden_layers)
     distance = np.zeros((len(keeps), len(hidden), len(layers)), dtype=int)
-    kept = np.zeros(distance.shape)
+    kept = np.full(distance.shape, np.nan)
     for example, (ids, span) in enumerate(hidden):
         prompt = read_prompt(model, ids.to(model.device), torch.ones_like(ids))
         length = ids.shape[1]
