@@ -70,9 +70,9 @@ class LayerChoice:
         figure = Figure(figsize=(8, 6), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True)
         layers = np.flatnonzero(np.isfinite(self.kept).any(0))
-        above.plot(layers, self.distance.T[layers], color="C0", alpha=0.4, marker="o", markersize=3)
+        above.plot(layers, self.distance.T[layers], color="C0", alpha=0.4, marker="o", markersize=3, clip_on=False)
         above.set(yscale="symlog", ylabel="distance to the needle (tokens)", title="Nearest kept token")
-        above.set(xlim=(-0.7, self.kept.shape[1] - 0.3), ylim=(-0.1, 1.3 * self.distance[:, layers].max(initial=1)))
+        above.set(xlim=(-0.7, self.kept.shape[1] - 0.3), ylim=(0, max(10, self.distance[:, layers].max())))
         below.bar(layers, self.covered[layers], color="none", edgecolor="C1", label="a token of it")
         bars, whole = abs(self.interval - self.whole)[:, layers], self.whole[layers]
         below.bar(layers, whole, color="C1", yerr=bars, capsize=2, label="all of it, 95 % intervals")
