@@ -20,7 +20,6 @@ import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Annotated
 
 import torch
 import tyro
@@ -49,7 +48,7 @@ class Asked:
     """
 
     wheels: tyro.conf.Positional[tuple[Path, ...]]
-    out: Annotated[Path, tyro.conf.arg(name="out")]
+    out: Path
 
 
 def joined(wheels: tuple[Path, ...], folder: Path) -> Path:

@@ -350,7 +350,7 @@ def test_commands_without_options_have_help_and_name_none(capfd, words):
         (["--device", "tpu"], "--device = 'tpu' .* allowed is cpu, cuda or cuda:N"),
         (["--device", "cuda:99"], "--device = 'cuda:99' .* allowed is a device that torch sees"),
         (["--memory-limit", "0"], "--memory-limit = 0.0 .* > 0 GiB"),
-        (["--memory-limit", "0.0001"], "--memory-limit = 0.00 GiB .* needs .* Raise --memory-limit"),
+        (["--memory-limit", "0.0001"], "--memory-limit = 0.0001 GiB .* needs .* Raise --memory-limit"),
         (["--nonsense", "1"], "Unrecognized options: --nonsense"),
         (["optimizer:nonsense"], "Unrecognized options: optimizer:nonsense .*optimizer:torch-optimizer"),
         (["optimizer:torch-optimizer", "--optimizer.name", "Nonsense"], "--optimizer.name = 'Nonsense' is out of"),

@@ -357,7 +357,7 @@ def _fitting(study: Study, arms: Sequence[Arm], replicas: int, settings: Setting
         return Fitting(min(size, int(limit / workers / need)))
     if need > limit:
         error = ConfigError(
-            f"Settings.memory_limit = {limit / 2**30:.2f} GiB is out of range: one replica needs {need / 2**30:.2f} "
+            f"Settings.memory_limit = {limit / 2**30:.3g} GiB is out of range: one replica needs {need / 2**30:.2f} "
             "GiB. Raise --memory-limit, or shrink the study."
         )
         error.owner, error.field = "Settings", "memory_limit"

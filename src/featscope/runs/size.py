@@ -76,7 +76,7 @@ def within(limit: float, compute: Callable[[], T]) -> T:
             asked = re.search(r"allocate (\d+) bytes", said)
             more = f"{int(asked[1]) / 2**30:.1f} GiB at once" if asked else "more"
             wrong = ConfigError(
-                f"Settings.memory_limit = {limit / 2**30:.2f} GiB is out of range: a replica needs {more}, "
+                f"Settings.memory_limit = {limit / 2**30:.3g} GiB is out of range: a replica needs {more}, "
                 f"and {free_memory() / 2**30:.1f} GiB are free. Shrink the study, by its widths, "
                 "numbers of samples or lengths, or raise --memory-limit."
             )

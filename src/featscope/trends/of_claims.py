@@ -105,10 +105,8 @@ def trend_of(
             scale, compared = tolerance, f"{compared}, in tolerances"
     known = np.isfinite(predicted + tolerance if first.relation == "=" else predicted)
     if not known.all():
-        ends, silent = (
-            np.array([c.interval for c in claims]),
-            f"nothing finite is predicted at {told[known.argmin()]:.12g}",
-        )
+        silent = f"nothing finite is predicted at {told[known.argmin()]:.12g}"
+        ends = np.array([claim.interval for claim in claims])
         return ClaimTrend(told, tuple(claims), "measured", _samples(claims), ends, None, silent)
     predicted, tolerance = (predicted - shift) / scale, tolerance / scale
     if not (_same(predicted) and _same(tolerance)):
