@@ -1,5 +1,6 @@
 """The study of pruning at a size that takes seconds, run once for all tests in this process."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -8,9 +9,9 @@ import xarray as xr
 
 from featscope.data import SparseTokens
 from featscope.studies import Arm, Axis
-from featscope.studies.pruning import Pruning, probes, study, tiers
+from featscope.studies.pruning import Pruning, probes
 from featscope.studies.pruning.arms import JUDGED, LITTLE
-from featscope.testing import Claims, Trial
+from featscope.testing import Trial
 from featscope.theory.pruning import stationary_energies
 from featscope.training import ContrastivePairs
 
@@ -46,11 +47,8 @@ class Small(Trial):
             patch.setattr(probes, "BATCHES", 20)
             return super().measure(arm, at_most)
 
-    def again(self, *arms: str | Arm, steps: int | None = None) -> Claims:
-        with pytest.MonkeyPatch.context() as patch:
-            for module in (study, tiers):
-                patch.setattr(module, "stationary_energies", remembered)
-            return super().again(*(self._at_few_ratios(arm) for arm in arms), steps=steps)
+    def run_again(self, *arms: str | Arm, steps: int | None = None) -> Mapping[str, xr.Dataset]:
+        return super().run_again(*(self._at_few_ratios(arm) for arm in arms), steps=steps)
 
     def _at_few_ratios(self, arm: str | Arm) -> Arm:
         arm = self.arms[arm] if isinstance(arm, str) else arm

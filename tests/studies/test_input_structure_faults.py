@@ -7,18 +7,17 @@ from dataclasses import replace
 
 import pytest
 import torch
-from few_arms import FewArms
 
 from featscope.studies.input_structure import InputStructure, inputs
 from featscope.studies.input_structure.arms import COVARIANCE, FOREIGN, WHITE
 from featscope.studies.input_structure.inputs import Injection
 from featscope.studies.input_structure.mixing import Family, MixedInputs, pick
 from featscope.studies.input_structure.networks import balance
-from featscope.testing import Fault
+from featscope.testing import Fault, Trial
 
 pytestmark = pytest.mark.long  # half a minute and more of training
 
-FEW = FewArms(replace(InputStructure(), train=600, test=200, steps=400), (WHITE, COVARIANCE, FOREIGN), replicas=4)
+TRIAL = Trial(replace(InputStructure(), train=600, test=200, steps=400), replicas=4)
 build, named = Injection.build, MixedInputs._named
 
 
@@ -60,4 +59,4 @@ FAULTS = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_in_training_is_noticed(name, monkeypatch):
-    FEW.require_noticed(FAULTS[name], monkeypatch)
+    TRIAL.require_noticed(FAULTS[name], monkeypatch)

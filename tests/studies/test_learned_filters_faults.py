@@ -6,18 +6,15 @@ Healthy and faulty study differ in nothing but the fault: same seed, same draws.
 from dataclasses import replace
 
 import pytest
-from few_arms import FewArms
 from torch.nn.functional import softplus
 
 from featscope.studies.learned_filters import LearnedFilters, clusters, training
 from featscope.studies.learned_filters.arms import DIGITS, DIGITS_LARGE, PHOTOS, RESIDUAL
-from featscope.testing import Fault
+from featscope.testing import Fault, Trial
 
 pytestmark = pytest.mark.long  # half a minute of training
 
-FEW = FewArms(
-    replace(LearnedFilters(), train=400, side=8, steps=100), (DIGITS, DIGITS_LARGE, PHOTOS, RESIDUAL), replicas=4
-)
+TRIAL = Trial(replace(LearnedFilters(), train=400, side=8, steps=100), replicas=4)
 start = training._Hidden.__init__
 
 
@@ -39,4 +36,4 @@ FAULTS = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_in_training_is_noticed(name, monkeypatch):
-    FEW.require_noticed(FAULTS[name], monkeypatch)
+    TRIAL.require_noticed(FAULTS[name], monkeypatch)

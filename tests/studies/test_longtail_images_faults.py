@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from few_arms import FewArms
 
 from featscope.data import long_tail
 from featscope.losses import NTXent
@@ -36,7 +35,7 @@ PHOTOGRAPHS = LongTailImages(
     steps=40,
     probe_every=40,
 )
-TRAINED = FewArms(PHOTOGRAPHS, ("plain", "untrained"), replicas=4)
+TRAINED = Trial(PHOTOGRAPHS, replicas=4)
 
 loss, prune = NTXent.of_views, MagnitudePruning.build
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from few_arms import FewArms
 
 from featscope.losses import non_contrastive
 from featscope.models import IdentityHead, PredictionHead, ProjectionHead, ResNet18
 from featscope.studies.prediction_head_images import PredictionHeadImages, probes
-from featscope.testing import Fault
+from featscope.testing import Fault, Trial
 from featscope.training import EMA, MovingAverage, TorchOptimizer
 
 pytestmark = pytest.mark.long  # half a minute and more of training
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.long  # half a minute and more of training
 pytest.importorskip("kornia", reason="extra 'images' is not installed")
 
 CIFAR10 = Path(__file__).parents[3] / "shared" / "data" / "cifar10"
-SHAPES = FewArms(
+SHAPES = Trial(
     replace(
         PredictionHeadImages().smallest(),
         side=8,
@@ -30,14 +29,13 @@ SHAPES = FewArms(
         batch=16,
         steps=5,
     ),
-    ("identity", "identity-ema"),
     replicas=4,
 )
 PHOTOGRAPHS = PredictionHeadImages(
     data=str(CIFAR10), train=1000, test=1000, side=8, network=ResNet18(4), batch=64, steps=50, probe_every=50
 )
-LEARNING = FewArms(PHOTOGRAPHS, ("identity", "untrained"), replicas=5)
-COLLAPSING = FewArms(replace(PHOTOGRAPHS, steps=40), ("none",), replicas=3)
+LEARNING = Trial(PHOTOGRAPHS, replicas=5)
+COLLAPSING = Trial(replace(PHOTOGRAPHS, steps=40), replicas=3)
 
 build, represent = PredictionHead.build, probes.representations
 

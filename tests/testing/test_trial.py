@@ -138,6 +138,34 @@ def test_claims_are_found_by_id_and_arm(trial):
     assert trial.healthy["comes-near", "pulled"].n == 8
 
 
+def test_one_claim_runs_the_arms_that_it_looks_at_and_is_as_among_all(trial, built):
+    alone = Trial(Pulled(), replicas=8)
+    near, nearer = ("comes-near", "pulled"), ("comes-nearer-than-loose", "pulled")
+    assert alone.healthy[near] == trial.healthy[near]
+    assert built == ["Counted"]
+    assert alone.healthy[nearer] == trial.healthy[nearer]
+    assert built == ["Counted"] * 2  # "loose", too
+    for key in (("comes-near", "single"), ("comes-nearest", "pulled")):  # judged on other arms; no claim
+        with pytest.raises(KeyError):
+            alone.healthy[key]
+
+
+def test_what_a_fault_may_be_in_is_not_taken_for_what_arms_measure_without(monkeypatch):
+    trial = Trial(Pulled(), replicas=2)
+    with pytest.raises(RuntimeError, match="the arm 'pulled' was not run before"):
+        trial.again("pulled")
+    trial.run("pulled")
+    monkeypatch.setattr(Squares, "__call__", idle)
+    assert not trial.judge_again("comes-near", "pulled", "pulled").stands
+    with pytest.raises(RuntimeError, match=r"the arm 'loose' was not run before .* ask for `run\('loose'\)`"):
+        trial.judge_again("comes-nearer-than-loose", "pulled", "pulled")
+
+
+def test_a_fault_costs_the_arms_that_its_claim_looks_at(built, monkeypatch):
+    Trial(Pulled(), replicas=8).require_noticed(NOTICED, monkeypatch)
+    assert built == ["Counted"] * 2
+
+
 def test_some_arms_may_have_more_replicas_and_others_be_cheaper():
     study = Pulled()
     short = replace(study.arm("loose"), recipe=study.arm("loose").recipe.shortened(3))

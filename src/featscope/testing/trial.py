@@ -1,6 +1,7 @@
 """Arms run without a folder around them, once as they are and again with a planted fault."""
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -78,8 +79,71 @@ class Plants(Protocol):
         """Replace an attribute."""
 
 
+class _Arms(Mapping[str, xr.Dataset]):
+    """What arms measure, found by ``measured`` as each is asked for.
+
+    Args:
+        names: of the arms.
+        measured: name -> what that arm measures.
+    """
+
+    def __init__(self, names: Mapping[str, Arm], measured: Callable[[str], xr.Dataset]) -> None:
+        self._names, self._measured = names, measured
+
+    def __getitem__(self, arm: str) -> xr.Dataset:
+        if arm not in self._names:
+            raise KeyError(arm)
+        return self._measured(arm)
+
+    def __contains__(self, arm: object) -> bool:
+        return arm in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class _Judged(Mapping[tuple[str, str], Claim]):
+    """The claims of a trial: a single one runs the arms that it asks for, all together run all."""
+
+    def __init__(self, trial: "Trial") -> None:
+        self._trial = trial
+        self._tests = {test.statement.id: test for test in trial.study.tests}
+        self._found: dict[tuple[str, str], Claim | None] = {}
+
+    @cached_property
+    def _all(self) -> Claims:
+        return by_name(self._trial.study.claims(self._trial.runs))
+
+    def __getitem__(self, key: tuple[str, str]) -> Claim:
+        claim, arm = key
+        if "_all" in vars(self) or claim not in self._tests:
+            return self._all[key]
+        if key not in self._found:
+            self._found[key] = self._judged(claim, arm)
+        if (found := self._found[key]) is None:
+            raise KeyError(key)
+        return found
+
+    def _judged(self, claim: str, arm: str) -> Claim | None:
+        trial, test = self._trial, self._tests[claim]
+        if arm not in test.arms(trial.study):
+            return None
+        return test.judge(trial.study, arm, _Arms(trial.arms, trial.run))
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
 class Trial:
     """A study whose arms are run once as they are, and again with faults: same seed, same draws.
+
+    An arm is run when it is first asked for, so a fault costs the arms that its claim looks at.
 
     Args:
         study: the study, at a size that takes seconds.
@@ -123,10 +187,23 @@ class Trial:
     @cached_property
     def healthy(self) -> Claims:
         """The claims of the study as it is."""
-        return by_name(self.study.claims(self.runs))
+        return _Judged(self)
+
+    def _known(self, name: str) -> xr.Dataset:
+        """What the arm called ``name`` measured before anything was planted."""
+        if name not in self._measured:
+            raise RuntimeError(
+                f"the arm {name!r} was not run before others were run again, when a fault may be in place: ask for "
+                f"`run({name!r})`, or for the claim in `healthy`, before that"
+            )
+        return self._measured[name]
 
     def again(self, *arms: str | Arm, steps: int | None = None) -> Claims:
-        """The claims after some arms were run again, for at most ``steps``; see `run_again`."""
+        """The claims after some arms were run again, for at most ``steps``; see `run_again`.
+
+        Raises:
+            RuntimeError: an arm was not run before.
+        """
         return by_name(self.study.claims(self.run_again(*arms, steps=steps)))
 
     def judge_again(self, claim: str, arm: str, *arms: str | Arm, steps: int | None = None) -> Claim:
@@ -134,28 +211,34 @@ class Trial:
 
         Raises:
             LookupError: nothing is measured for it now.
+            RuntimeError: an arm that it looks at was not run before.
         """
-        runs = self.run_again(*arms, steps=steps)
+        return self._judge(claim, arm, self.run_again(*arms, steps=steps))
+
+    def _judge(self, claim: str, arm: str, runs: Mapping[str, xr.Dataset]) -> Claim:
         test = next(test for test in self.study.tests if test.statement.id == claim)
         found = test.judge(self.study, arm, runs)
         if found is None:
             raise LookupError(f"{claim} on {arm} measures nothing now")
         return found
 
-    def run_again(self, *arms: str | Arm, steps: int | None = None) -> dict[str, xr.Dataset]:
-        """What all arms measure after some were run again, for at most ``steps``.
+    def run_again(self, *arms: str | Arm, steps: int | None = None) -> Mapping[str, xr.Dataset]:
+        """What arms measure after some were run again, for at most ``steps``; the others as they were run before.
 
         What is measured before the first step stays as it was where more than one step is taken, and so does what a
         variation of an arm does not measure.
+
+        Raises:
+            RuntimeError: an arm was not run before; of the others, once it is asked for.
         """
-        runs = dict(self.runs)
+        again: dict[str, xr.Dataset] = {}
         for chosen in arms:
             arm = self.arms[chosen] if isinstance(chosen, str) else chosen
+            old = self._known(arm.name)
             new = self.measure(replace(arm, at_start=arm.at_start if steps == 1 else ()) if steps else arm, steps)
-            old = self.run(arm.name)
             once = {name: one for name, one in old.data_vars.items() if name not in new and "step" not in one.dims}
-            runs[arm.name] = new.assign(once)
-        return runs
+            again[arm.name] = new.assign(once)
+        return ChainMap(again, _Arms(self.arms, self._known))  # type: ignore[arg-type]  # the second is only read
 
     def require_noticed(self, fault: Fault, plants: Plants) -> None:
         """Plant ``fault``, and see its claim, which holds and is expected to, no longer hold.
@@ -170,8 +253,9 @@ class Trial:
         assert before.expected, f"{fault.claim} is not expected to hold on {fault.arm}"
         sound = before.verdict == "holds" or (before.verdict == "undecided" and before.stands)
         assert sound, f"{fault.claim} on {fault.arm} {before.verdict} without the fault"
+        again = self._as_they_are(fault)
         plants.setattr(fault.where, fault.name, fault.line)
-        after = self.judge_again(fault.claim, fault.arm, *(fault.arms or (fault.arm,)), steps=fault.steps)
+        after = self.judge_again(fault.claim, fault.arm, *again, steps=fault.steps)
         noticed = after.verdict != "holds" if before.verdict == "holds" else not after.stands
         noticed = noticed and fault.verdict in (None, after.verdict)
         assert noticed, f"{fault.claim} on {fault.arm} is {after.verdict!r} with the fault"
@@ -182,13 +266,24 @@ class Trial:
         Raises:
             AssertionError: a claim does not hold in fewer steps without any fault.
         """
-        for arms, steps in {(fault.arms or (fault.arm,), fault.steps) for fault in faults if fault.steps}:
-            claims = self.again(*arms, steps=steps)
-            for fault in faults:
-                if (fault.arms or (fault.arm,), fault.steps) == (arms, steps):
-                    found = claims[fault.claim, fault.arm]
-                    sound = found.verdict == "holds" or (found.verdict == "undecided" and found.stands)
-                    assert sound, f"{fault.claim} on {fault.arm} {found.verdict} after {steps} steps"
+        cut: dict[tuple[tuple[str, ...], int], list[Fault]] = {}
+        for fault in faults:
+            if fault.steps:
+                cut.setdefault((self._as_they_are(fault), fault.steps), []).append(fault)
+        for (arms, steps), theirs in cut.items():
+            runs = self.run_again(*arms, steps=steps)
+            for fault in theirs:
+                found = self._judge(fault.claim, fault.arm, runs)
+                sound = found.verdict == "holds" or (found.verdict == "undecided" and found.stands)
+                assert sound, f"{fault.claim} on {fault.arm} {found.verdict} after {steps} steps"
+
+    def _as_they_are(self, fault: Fault) -> tuple[str, ...]:
+        """The arms that are run again for ``fault``, once all that its claim looks at was run as it is."""
+        self.healthy[fault.claim, fault.arm]
+        again = fault.arms or (fault.arm,)
+        for arm in again:
+            self.run(arm)
+        return again
 
 
 def find_trial(target: str, replicas: int | None = None) -> Trial:
