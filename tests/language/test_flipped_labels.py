@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tiny_model import tiny_llama, tiny_tokenizer
 
-from featscope.language.in_context import flipped_labels
+from featscope.language.in_context import flipped_labels, load_examples, readers
 from featscope.language.in_context.flipped_labels import FlippedLabels, rightness
 from featscope.streams import Streams
 
@@ -21,6 +22,23 @@ def test_every_item_inverts_labels_in_an_order_of_its_own(monkeypatch):
         ask(item)
     shown, orders = ({tuple(one) for one in of} for of in zip(*seen, strict=True))
     assert (len(shown), len(orders) > 3) == (8, True)
+
+
+def test_a_model_that_finds_every_review_positive_is_right_on_those_that_are(monkeypatch):
+    def likelihoods(model, tokenizer, prompts, words, special=True):
+        return torch.tensor([[-1.0 if word == "positive" else -3.0 for word in words]] * len(prompts))
+
+    monkeypatch.setattr(readers, "log_likelihoods", likelihoods)
+    monkeypatch.setattr(flipped_labels, "load_once", lambda name, device: (tiny_llama(), tiny_tokenizer()))
+    shown = []
+    ask, asked = flipped_labels.ask, replace(RECIPE, learner="a model", items=12).asker(Streams(0, [0]))
+    monkeypatch.setattr(flipped_labels, "ask", lambda *given: shown.append(given[2]) or ask(*given))
+    found = [asked(item) for item in range(12)]
+    truth = load_examples("sst2", "made-up", Streams(0, [0])).truth
+    labels = [truth[query.texts] for query in shown[::3]]
+    assert 0 < sum(labels) < 12
+    assert [one["right"].tolist() for one in found] == [[label] * 3 for label in labels]
+    assert all(one["margin"].tolist() == [2, 2, 2] for one in found)
 
 
 def test_measures_by_hand(monkeypatch):

@@ -95,9 +95,17 @@ def test_other_needles_lie_anywhere():
 
 
 def test_needles_do_not_cut_sentences():
-    found = haystack().hide(draws(), 60, 0.4, Needle(" w50 w51", " w60", "w51"))
-    ids = found.ids[0].tolist()
-    assert ids[found.needle.start - 1] in (1, 3)  # the unknown "w13." and so on end sentences
+    for length in range(57, 61):
+        found = haystack().hide(draws(), length, 0.4, Needle(" w50 w51", " w60", "w51"))
+        ids = found.ids[0].tolist()
+        assert ids[found.needle.start - 1] in (1, 3)  # the unknown "w13." and so on end sentences
+        assert ids[-2:] == [3, 60], "the last sentence ends before the question"
+
+
+def test_sentences_stand_in_an_order_that_is_drawn():
+    stack = Haystack(word_tokenizer(), [" ".join(f"w{10 + i} w50." for i in range(30))])
+    hidden = [stack.hide(Streams(0, [0]).at("needle", i), 40, 0.0, Needle(" w9", " w8", "w9")) for i in range(3)]
+    assert len({tuple(one.ids[0].tolist()) for one in hidden}) == 3
 
 
 def test_depth_means_something_without_full_stops():
@@ -185,6 +193,13 @@ def test_full_stops_belong_to_words_where_the_needle_says_so(monkeypatch, full_s
     hidden = stack.hide(draws(), 40, 0.5, Needle(" w50", " w60", "w52", full_stops))
     monkeypatch.setattr(type(stack.tokenizer), "decode", lambda *given, **options: "w52.")
     assert stack.answer(Says("w52", torch.zeros(1, 1, dtype=torch.long)), hidden, 1)[1].score == (not full_stops)
+
+
+def test_a_needle_whose_answer_has_more_tokens_than_are_generated_is_refused():
+    says, asked = Says("w52 w53", torch.zeros(1, 1, dtype=torch.long)), Needle(" w50", " w60 w61 w62 w63", "w52 w53")
+    require_readable(says, haystack(), asked, 2, draws())
+    with pytest.raises(ConfigError, match="new_tokens = 1 is too small: allowed is >= 2, the tokens of the answer"):
+        require_readable(says, haystack(), asked, 1, draws())
 
 
 def test_what_is_quoted_of_a_needle_that_is_not_found_is_wrong(monkeypatch):

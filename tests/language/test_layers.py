@@ -47,13 +47,14 @@ def test_a_needle_that_is_there_twice_is_refused():
     assert needle_span(word_tokenizer(), prompt, "w6 w4")[1] == range(3, 5)
 
 
-def test_one_pass_gives_every_layers_choice():
+@pytest.mark.parametrize(("pool", "kernel"), [("avg", 5), ("max", 5), ("avg", 9)])
+def test_one_pass_gives_every_layers_choice(pool, kernel):
     model = tiny()
     ids = torch.randint(3, 100, (2, 50), generator=torch.Generator().manual_seed(0))
-    all_layers = choices_of_all_layers(model, Prompt(ids, torch.ones_like(ids, dtype=torch.bool)), 12)
+    all_layers = choices_of_all_layers(model, Prompt(ids, torch.ones_like(ids, dtype=torch.bool)), 12, pool, kernel)
     assert list(all_layers) == [0, 1, 2, 3]
     for layer, chosen in all_layers.items():
-        assert torch.equal(chosen, GemFilter(model, layer, 12, window=0).select(ids))
+        assert torch.equal(chosen, GemFilter(model, layer, 12, 0, pool, kernel).select(ids))
 
 
 def test_the_first_layer_that_keeps_the_needle_is_chosen():
@@ -95,15 +96,16 @@ def test_the_figure_shows_intervals_of_shares():
     np.testing.assert_allclose([line[:, 1] for line in lines.get_segments()], found.interval.T)
 
 
-def test_what_is_kept_of_a_needle_is_counted_in_its_tokens():
+@pytest.mark.parametrize("rule", [(0, "avg", 5), (12, "avg", 5), (0, "max", 5), (0, "avg", 9)])
+def test_what_is_kept_of_a_needle_is_counted_in_its_tokens(rule):
     model, tokenizer = tiny(), word_tokenizer()
     prompt = text(60, 1)
-    needle = " ".join(prompt.split()[20:26])
-    found = choose_layer(model, tokenizer, [(prompt, needle)], keep=20, window=0)
+    needle = " ".join(prompt.split()[10:40])
+    found = choose_layer(model, tokenizer, [(prompt, needle)], 20, *rule)
     ids, span = needle_span(tokenizer, prompt, needle)
     for layer in range(4):
-        kept = GemFilter(model, layer, 20, window=0).select(ids)[0].tolist()
-        assert found.kept[0, layer] == len({*kept} & {*span}) / 6
+        kept = GemFilter(model, layer, 20, *rule).select(ids)[0].tolist()
+        assert found.kept[0, layer] == len({*kept} & {*span}) / 30
 
 
 def test_a_prompt_in_the_chat_template_is_looked_at_as_it_is_read():

@@ -1,5 +1,6 @@
 """Reading files of LongBench's layout, the made-up data, and the paper's tables."""
 
+import re
 import zipfile
 
 import numpy as np
@@ -9,7 +10,7 @@ from small_longbench import line, write
 from featscope.language.longbench import TASKS, LongBenchExample, made_up, read_task
 from featscope.language.longbench.made_up import made_up_count
 from featscope.language.longbench.published import PUBLISHED, farthest_pair, nearest_pair, same_keep_differences
-from featscope.language.retriever.passwords import CITIES
+from featscope.language.retriever.passwords import CITIES, NEEDLE
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
@@ -137,7 +138,12 @@ def test_made_up_examples_have_their_answers_in_the_context(task):
         elif task in ("gov_report", "qmsum", "multi_news"):
             assert all(sentence in example.context for sentence in right.rstrip(".").split(". "))
         else:
+            asked = re.search(r"The courier went to (\w+)\.", example.context) or re.search(
+                r"gate\? In (\w+)", example.input
+            )
+            adjective, noun = right.split()
             assert example.context.count(right) == 1
+            assert NEEDLE.format(city=asked[1], adjective=adjective, noun=noun) in f" {example.context}"
         assert bool(example.classes) == (task == "trec")
         if task == "trec":
             assert right in example.classes

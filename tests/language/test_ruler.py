@@ -177,6 +177,18 @@ def test_needles_lie_at_the_same_shares_of_any_length_and_all_over():
     assert max(depths) > 0.75
 
 
+@pytest.mark.parametrize("name", ["niah_multikey_1", "niah_multivalue"])
+def test_what_is_asked_for_lies_before_and_behind_what_is_hidden_beside_it(name):
+    """The first value of an answer, among the four that are in the text."""
+    places = set[int]()
+    for number in range(24):
+        drawn = TASKS[name].drawn(Streams(0, [0]).at(f"ruler {name}", number), sentences(TEXTS))
+        values = [value for _, value in statements(drawn.document(20))]
+        assert len(values) == 4
+        places.add(values.index(drawn.questions[0].answers[0]))
+    assert places == {0, 1, 2, 3}
+
+
 def test_tokens_are_the_models_own():
     tokenizer = load_tokenizer("retriever")
     (one,) = prompts(Ruler(length=400, tasks=("niah_single_2",), examples=1), tokenizer)

@@ -280,6 +280,26 @@ def test_layers_are_found_by_examples_of_the_whole_file(monkeypatch, data):
     assert [ids[0].tolist() for ids, _ in looked] == [tokenizer(one.prompt)["input_ids"] for one in spread]
 
 
+@pytest.mark.parametrize("chat", [False, True])
+def test_layers_are_found_by_prompts_as_they_are_read(monkeypatch, data, chat):
+    """A chat template has said already what a text begins with."""
+    nothing = LayerChoice(None, np.zeros((1, 4), dtype=int), np.zeros((1, 4)), 0.9)
+    looked = []
+    monkeypatch.setattr(tune, "probed", lambda model, hidden, *rule: looked.extend(hidden) or [nothing] * 3)
+    tune._choices(TunePrompt(data, window=1, chat=chat), tiny(), word_tokenizer(), [Example("w5 w6 w7", ("w6",))])
+    ((ids, span),) = looked
+    assert (ids.tolist(), span) == (([[5, 6, 7]], range(1, 2)) if chat else ([[1, 5, 6, 7]], range(2, 3)))
+
+
+def test_a_keep_that_keeps_prompts_whole_is_said(monkeypatch, data, capsys):
+    monkeypatch.setattr(tune, "_asked", lambda reader, group, *others: _nothing(group))
+    rule = {"window": 4, "kernel": 5, "pool": "avg"}
+    asked = [Example(" ".join(["w5"] * (count - 1)), ("w5",)) for count in (30, 40)]  # and a first token
+    tune.tune(TunePrompt(data, methods=("snapkv",), keeps=(29, 30, 40), **rule), tiny(), word_tokenizer(), asked)
+    said = [line for line in capsys.readouterr().err.splitlines() if line]
+    assert said == ["--keeps 30 keeps 1 of 2 prompts whole.", "--keeps 40 keeps 2 of 2 prompts whole."]
+
+
 def test_no_more_examples_are_tokenised_than_layers_are_found_by(monkeypatch, data):
     model, tokenizer = load_model("retriever")
     nothing = LayerChoice(None, np.zeros((1, 6), dtype=int), np.zeros((1, 6)), 0.9)

@@ -24,7 +24,7 @@ def tuned(tmp_path, monkeypatch):
         asked = TunePrompt(tmp_path / "data.jsonl", window=4, max_new_tokens=4, kernel=5, pool="avg", **options)
         prompt = text(length, 0).replace("w5", "w6")
         found = tune.tune(
-            asked, model, word_tokenizer(), [Example(f"w5 {prompt}", ("w5",)), Example("w3 " * 41, ("w5",))]
+            asked, model, word_tokenizer(), [Example("w3 " * 41, ("w5",)), Example(f"w5 {prompt}", ("w5",))]
         )
         return [(way.method, way.layer) for way in found], advice(found, 0.05)
 

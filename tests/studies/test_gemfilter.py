@@ -12,8 +12,9 @@ import torch
 import xarray as xr
 
 from featscope.language import Prefill, checks, first_pass, presets, selection
-from featscope.language.load import layers_of
-from featscope.language.methods import METHODS
+from featscope.language.haystack import Haystack, Retrieved
+from featscope.language.load import layers_of, load_model
+from featscope.language.methods import METHODS, Reading
 from featscope.language.prompt import Prompt
 from featscope.language.propagation import ReadAgain, whole_prompt
 from featscope.language.selection import select
@@ -24,7 +25,9 @@ from featscope.runs import Settings, run
 from featscope.runs.plain import from_plain, to_plain
 from featscope.streams import Streams
 from featscope.studies.gemfilter import GemFilterStudy, arms
+from featscope.studies.gemfilter.cost import GEOMETRY, KEEP
 from featscope.testing import Trial, by_name, measure
+from featscope.theory.token_selection import decoding_operations
 from featscope.training.evaluation import in_words
 
 SMALL = GemFilterStudy(lengths=(112, 160), prompts=1, keeps=(32, 64), cost_lengths=(300,), trained=160)
@@ -57,6 +60,113 @@ def test_what_is_exact_holds():
 def test_costs_follow_the_formulas():
     assert holding(TRIAL.healthy, "cost") >= COUNTED
     assert TRIAL.healthy["printed-memory", "cost"].verdict == "fails"
+
+
+def judged(study: GemFilterStudy, arm: str, run: xr.Dataset):
+    """Values and things counted of the claims that are about this arm alone."""
+    tests = {test.statement.id: test for test in study.tests if arm in test.arms(study)}
+    found = {name: test.judge(study, arm, {arm: run}) for name, test in tests.items()}
+    return {name: (claim.values, {*claim.trials}) for name, claim in found.items()}
+
+
+def test_claims_compare_what_they_say_at_lengths_that_were_trained_on():
+    """Scores set by hand: a length of 160 gives 0.02 more than one of 112, one of 512 other scores."""
+    study = replace(SMALL, lengths=(112, 160, 512), trained=160, prompts=5)
+    scores = {"full": 0.89, "gemfilter": 0.79, "question-kept": 0.84, "snapkv": 0.59, "h2o": 0.49}
+    scores |= {"one-run": 0.76, "middle-row": 0.29, "largest-row": 0.19}
+    far = {"full": 0.1, "gemfilter": 0.4, "question-kept": 0.6}
+    known = np.array([scores[name] for name in METHODS])
+    beyond = [far.get(name, 0.9) for name in METHODS]
+    over_layers = {"covered": [0.05, 0.1, 0.2, 0.95, 0.5, 0.4], "last_kept": [0.9, 0.8, 0.7, 0.3, 0.6, 0.5]}
+    run = xr.Dataset(
+        {"score": (("replica", "length", "method"), [[known, known + 0.02, beyond]] * 2)}
+        | {name: (("replica", "length", "layer"), [[of, of, [0.0] * 6]] * 2) for name, of in over_layers.items()}
+    )
+    expected = {
+        "full-attention-retrieves": 0.9,
+        "early-layer-finds-needle": 0.95,
+        "first-layer-does-not": -0.9,
+        "gemfilter-is-no-worse": -0.1,
+        "gemfilter-beats-snapkv": 0.2,
+        "last-token-is-chosen": 0.3,
+        "question-kept-is-no-worse": -0.05,
+        "question-kept-beats-snapkv": 0.25,
+        "gemfilter-reads-further": 0.5,
+        "middle-row-fails": -0.5,
+        "largest-row-fails": -0.6,
+        "one-run-is-close": -0.03,
+    }
+    found = judged(study, "retrieval", run)
+    assert found.keys() == expected.keys()
+    for name, (values, trials) in found.items():
+        assert values == pytest.approx([expected[name]] * 2), name
+        assert trials == {5.0 if name == "gemfilter-reads-further" else 10.0}, name
+
+
+def test_costs_are_those_of_the_longest_prompt_and_the_worse_of_two_methods():
+    costs = [name for name, of in TRIAL.study.arm("cost").recipe.answers.items() if name != "prompt_length"]
+    run = xr.Dataset({name: (("replica", "length"), [[7.0, 3.0]] * 3) for name in costs})
+    formula = decoding_operations(GEOMETRY, KEEP + 1)
+    for name, of in (("gemfilter", [1, 1.1, 1]), ("snapkv", [1, 1, 0.8])):
+        each = [[5 * formula, times * formula] for times in of]
+        run[f"{name}_decoding_operations"] = (("replica", "length"), each)
+    run["first_operations"] = run["first_seconds"] = (("replica", "length"), [[6.0, 0.75]] * 3)
+    found = judged(replace(SMALL, cost_lengths=(300, 400)), "cost", run)
+    assert found["generation-cost"][0] == pytest.approx([1, 1.1, 0.8])
+    for name in ("prompt-cost-ratio", "prompt-time-ratio"):
+        assert found[name][0] == pytest.approx([0.25] * 3)
+    assert found["choice-is-cheap"][0] == pytest.approx([4] * 3)
+
+
+def test_prompts_differ_and_each_answer_is_that_of_its_way(monkeypatch):
+    """Answers say which way gave them; choices are set by hand: the last token, all, all but the last."""
+    study, asked, depths, rules = replace(SMALL, lengths=(160,), prompts=24, kernel=3, pool="avg"), [], [], []
+    last, every = torch.tensor([[159]]), torch.arange(160)[None]
+    chosen = dict(enumerate([last, every, every[:, :-1], *[last] * 3]))
+    hide = Haystack.hide
+
+    def hidden(self, draws, length, depth, *needles):
+        depths.append(depth)
+        asked.append(hide(self, draws, length, depth, *needles))
+        return asked[-1]
+
+    monkeypatch.setattr(Haystack, "hide", hidden)
+    monkeypatch.setattr(Reading, "build", lambda self, name, model: (name, self.layer, self.keep))
+    monkeypatch.setattr(Haystack, "answer", lambda self, way, *given: (way[0], Retrieved(0.0, way, way[0], 0.0)))
+    monkeypatch.setattr(arms, "choices_of_all_layers", lambda model, prompt, *rule: rules.append(rule) or chosen)
+    recipe = study.arm("retrieval").recipe
+    ask = recipe.asker(Streams(0, [0]))
+    found = [ask(length=160, prompt=prompt) for prompt in range(24)]
+    for one, its in zip(found, asked, strict=True):
+        assert one["score"] == [(name, 3, 64) for name in METHODS]
+        assert one["exact"] == [*METHODS]
+        assert one["score_of_layer"] == [("gemfilter", layer, 64) for layer in range(6)]
+        assert one["score_of_keep"] == [("gemfilter", 3, keep) for keep in (32, 64)]
+        assert one["last_kept"] == [True, True, False, True, True, True]
+        assert one["covered"] == [False, True, True, False, False, False]
+        assert one["distance"] == [159 - its.needle[-1], 0, 0, *[159 - its.needle[-1]] * 3]
+        assert (one["wanted"], one["said_h2o"]) == (its.asked.answer, "h2o")
+    assert {*rules} == {(64, "avg", 3)}
+    assert len({tuple(one.ids[0].tolist()) for one in asked}) == 24
+    tokenizer = load_model("retriever")[1]
+    assert {tokenizer.decode(one.ids[0]).count(" opens the gate.") for one in asked} == {4}
+    assert min(depths) < 0.2 < 0.35 < sum(depths) / 24 < 0.65 < 0.8 < max(depths)
+
+
+def test_means_are_over_the_prompts_of_each_length(monkeypatch):
+    recipe = replace(SMALL, prompts=2, redact=True).arm("retrieval").recipe
+    sizes = {name: [*answer.axes.values()] for name, answer in recipe.answers.items()}
+
+    def ask(length, prompt):
+        return {name: np.full([int(np.prod(of))], (length == 160) + prompt / 2).tolist() for name, of in sizes.items()}
+
+    monkeypatch.setattr(arms.Retrieval, "asker", lambda self, streams: ask)
+    evaluation = recipe.build(Streams(0, [0]))
+    for step in range(recipe.steps):
+        evaluation.advance(step)
+    for name, found in evaluation.outcomes().items():
+        assert found.dims[0] == "length"
+        assert (found.values[0].numpy().T == [0.25, 1.25]).all(), name
 
 
 def test_every_statement_is_judged():

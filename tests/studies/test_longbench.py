@@ -27,7 +27,7 @@ from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.stored import read_trajectory, with_texts
 from featscope.streams import Streams
-from featscope.studies.longbench import LongBench
+from featscope.studies.longbench import LongBench, figures
 from featscope.testing import Claims, Trial, by_name, measure
 from featscope.training.evaluation import in_bytes, in_words
 
@@ -373,6 +373,29 @@ def test_figures_show_the_paper_beside_real_data_only():
     assert chat[2].series["All-KV"][0][-1] == pytest.approx(41.46, abs=0.0051)
     layers = list(replace(chosen, published="llama-3.1-8b-layers").figures(runs))
     assert len(layers[2].series) == 8
+
+
+def test_scores_by_length_are_those_of_prompts_in_the_order_of_their_lengths():
+    tokens = np.random.default_rng(0).permutation(12) * 100.0 + 100
+    found = {"full": {"tokens": tokens, "score": tokens / 20, "cut": 0 * tokens}}
+    share, means = (panel.curves[0] for panel in figures.lengths(found, "", 64).panels)
+    np.testing.assert_array_equal(share.x, np.arange(100, 1201, 100))
+    np.testing.assert_allclose(share.y, np.arange(1, 13) / 12)
+    np.testing.assert_array_equal(means.x, [150, 350, 550, 750, 950, 1150])
+    np.testing.assert_allclose(means.y, means.x / 20)
+
+
+def test_examples_are_the_first_of_each_task(monkeypatch):
+    asked = []
+    plain = planted(healthy)
+    monkeypatch.setattr(
+        benchmark,
+        "answer",
+        lambda *given, chat: asked.append((given[2].name, given[3].input)) or plain(*given, chat=chat),
+    )
+    ask = study(data=data(), tasks=("qasper", "trec"), examples=2).arm("full").recipe.asker(Streams(0, [0]))
+    assert [ask(example)["task_of"] for example in range(4)] == [0, 0, 1, 1]
+    assert asked == [("qasper", "0"), ("qasper", "1"), ("trec", "0"), ("trec", "1")]
 
 
 def test_tables_have_exact_matches_beside_points_and_what_is_printed():

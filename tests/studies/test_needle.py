@@ -11,6 +11,7 @@ import xarray as xr
 from torch.nn.functional import one_hot
 
 from featscope.language import haystack
+from featscope.language.attention import Attention
 from featscope.language.load import load_model
 from featscope.language.methods import METHODS, Reading
 from featscope.language.retriever.data import Task
@@ -75,9 +76,12 @@ def test_all_arms_ask_the_same(monkeypatch):
             return output
 
     monkeypatch.setattr(Reading, "build", lambda self, name, model: Asks(name))
+    two = replace(SMALL, prompts=2)
     for name in ("full", "gemfilter", "snapkv"):
-        measure(SMALL, SMALL.arm(name), 1)
-    assert len(asked["full"]) == 6
+        measure(two, two.arm(name), 1)
+    tokenizer = load_model("retriever")[1]
+    assert len({tuple(prompt[0].tolist()) for prompt in asked["full"]}) == 12
+    assert {tokenizer.decode(prompt[0]).count(" opens the gate.") for prompt in asked["full"]} == {4}
     for name in ("gemfilter", "snapkv"):
         assert all(torch.equal(a, b) for a, b in zip(asked["full"], asked[name], strict=True))
 
@@ -403,17 +407,70 @@ def test_heads_are_looked_at_where_the_same_token_stood_before(monkeypatch):
     assert measure(SMALL, SMALL.arm("heads"), 1).induction.max() < 0.1
 
 
-def test_all_prompts_of_heads_begin_with_the_first_token(tokenizer, monkeypatch):
-    begun = []
+def test_claims_are_of_the_length_that_they_name():
+    run = xr.Dataset({"whole": (("replica", "length", "prompt"), [[[1.0, 0.8], [0.5, 0.2]]] * 2)})
+    tests = {test.statement.id: test for test in SMALL.tests if test.statement.id.startswith("retrieves-")}
+    assert len(tests) == 10
+    for name, test in tests.items():
+        (arm,) = test.arms(SMALL)
+        claim = test.judge(SMALL, arm, {arm: run})
+        assert claim.values == pytest.approx([0.35 if name.endswith("-further") else 0.9] * 2), name
+
+
+def test_the_best_layer_is_the_best_on_average():
+    run = xr.Dataset({"induction": (("replica", "prompt", "layer"), [[[0.2, 0.8], [0.6, 0.2]]])})
+    assert SMALL.induction_heads_formed.method(SMALL, run).item() == 0.5
+
+
+@pytest.mark.parametrize(
+    ("looks", "induction", "previous"),
+    [
+        (lambda row: row - 64, 0, 0),  # at its own token as it was said first
+        (lambda row: row - 63, 1, 0),
+        (lambda row: row - 60, 1, 0),
+        (lambda row: row - 59, 0, 0),
+        (lambda row: row - 1, 0, 1),
+        (lambda row: row, 0, 0),
+    ],
+)
+def test_what_a_head_looks_at_is_told_by_its_place(looks, induction, previous):
+    """64 tokens, said twice behind a first one; of two heads one sees all alike."""
+    places, queries = torch.eye(129)[None, None], torch.zeros(1, 2, 129, 129)
+    for row in range(65, 129):
+        queries[0, 1, row, looks(row)] = 99.0
+    seen = unseen._Looks()
+    seen.after(Attention(0, queries, places, None, 1.0))
+    assert (seen.induction, seen.previous) == (
+        pytest.approx([induction], abs=0.02),
+        pytest.approx([previous], abs=0.02),
+    )
+
+
+def test_prompts_that_ask_for_what_was_never_seen_differ(tokenizer, monkeypatch):
+    model, asked = Reads(True), []
+    monkeypatch.setattr(unseen, "load_once", lambda name, device: (model, tokenizer))
+    monkeypatch.setattr(model, "forward", lambda ids, use_cache: asked.append(ids) or Reads.forward(model, ids, False))
+    ask = SMALL.arm("words").recipe.asker(Streams(0, [0]))
+    assert all(ask(length=512, prompt=prompt)["whole"] for prompt in (0, 1))
+    assert not torch.equal(*asked)
+
+
+def test_all_prompts_of_heads_begin_with_the_first_token_and_say_others_twice(tokenizer, monkeypatch):
+    begun, said = [], []
 
     def model(ids, use_cache):
         begun.append(int(ids[0, 0]))
+        said.append(ids[0, 1:].tolist())
 
     model.device = torch.device("cpu")
     monkeypatch.setattr(unseen, "load_once", lambda name, device: (model, tokenizer))
     monkeypatch.setattr(unseen, "watched", lambda *given: nullcontext())
-    unseen.Heads("retriever", 1).asker(Streams(0, [0]))(0)
-    assert begun == [tokenizer.bos_token_id] == [0]
+    ask = unseen.Heads("retriever", 2).asker(Streams(0, [0]))
+    for prompt in range(2):
+        ask(prompt)
+    assert begun == [tokenizer.bos_token_id] * 2 == [0, 0]
+    assert said[0] != said[1]
+    assert all(tokens[:64] == tokens[64:] and len({*tokens}) == 64 for tokens in said)
 
 
 def test_a_run_stored_when_the_default_was_a_number_is_at_defaults():
