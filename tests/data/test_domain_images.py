@@ -15,6 +15,7 @@ from featscope.data.digit_domains import ANGLES, COLOURED, ROTATED, digit_domain
 from featscope.data.domain_images import open_domains
 from featscope.data.made_up_domains import made_up_domains
 from featscope.data.shapes import draw_shapes
+from featscope.data.splits import open_split
 from featscope.encoders import Pictures
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -355,6 +356,17 @@ def test_labels_agree_with_each_digit_three_times_of_four():
         assert float(agrees.double().mean()) == pytest.approx(0.75, abs=0.13)  # four deviations of 175 coins
 
 
+@pytest.mark.parametrize("name", COLOURED)
+def test_every_digit_is_in_one_domain_and_there_once(name):
+    from sklearn.datasets import load_digits
+
+    known = sorted(np.round(image * 255 / 16).astype(np.uint8).tobytes() for image in load_digits().images)
+    images = digit_domains(name)
+    grey = images.pixels(torch.arange(len(images))).sum(1, dtype=torch.uint8)
+    assert sorted(one.numpy().tobytes() for one in grey) == known
+    assert images.domains.bincount().tolist() == [599] * 3
+
+
 def test_digits_at_angle_0_are_as_they_were():
     from sklearn.datasets import load_digits
 
@@ -404,6 +416,13 @@ def test_digits_of_mnists_layout_are_taken(tmp_path):
     images = digit_domains("coloured-digits", str(tmp_path))
     assert len(images) == 200
     assert images.pixels(torch.arange(3)).shape == (3, 3, 28, 28)
+
+
+def test_digits_are_brought_to_a_side(tmp_path):
+    write_idx(tmp_path, 10)
+    for source, side in (("digits", 16), (str(tmp_path), 14)):
+        assert open_split(source, "train").pixels(torch.tensor([3])).shape[-1] != side
+        assert open_split(source, "train", side).pixels(torch.tensor([3])).shape == (1, 3, side, side)
 
 
 def test_compressed_images_with_other_bytes_are_refused(tmp_path):

@@ -202,6 +202,12 @@ def test_a_pool_gives_the_images_that_are_asked_for_and_grey_is_the_mean_of_colo
     torch.testing.assert_close(shapes.pixels(index, grey=True), shapes.pixels(index).mean(2, keepdim=True))
 
 
+def test_made_up_images_of_a_pool_are_others_in_each_split_and_the_same_always():
+    train, test, again = (ImagePool("shapes", split, 8) for split in ("train", "test", "train"))
+    assert float((train.labels[: len(test.labels)] == test.labels).double().mean()) < 0.25  # an eighth by chance
+    assert torch.equal(train.labels, again.labels)
+
+
 def test_images_are_in_no_checkpoint():
     assert not Images("shapes", 5, 5).build(draws()).state_dict()
 

@@ -4,6 +4,7 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -57,6 +58,19 @@ def test_pixels_enter_as_said(pixels):
     torch.testing.assert_close(plain(pixels), (pixels.float().mean((-2, -1)) - 127) / 128)
     assert torch.equal(FrozenEncoder(nn.Identity(), 3, 8, 127, 128)(pixels), plain(pixels))
     assert plain(pixels[..., :4]).shape == (5, 3), "images of another size are brought to the encoder's"
+
+
+def test_what_is_fine_is_averaged_where_images_are_brought_to_a_smaller_side():
+    """A board of black and white squares of a pixel, at a third of its side, is grey all over."""
+
+    class Square(nn.Module):
+        def forward(self, x):
+            return x.square()
+
+    board = torch.from_numpy(np.indices((24, 24)).sum(0) % 2 * 255).byte().expand(1, 3, 24, 24)
+    encoder = FrozenEncoder(Square(), 3, 8, 127.5, 127.5)
+    assert (encoder(board) < 0.1).all()
+    torch.testing.assert_close(encoder(board[..., :8, :8]), torch.ones(1, 3))
 
 
 def test_numbers_that_are_no_bytes_are_refused(pixels):

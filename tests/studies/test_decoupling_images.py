@@ -5,13 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from known_images import by_chance, colours, experiment_of, flat
+from torch import nn
 
+from featscope.data import ImageSet
 from featscope.figures import Bars, Curves, Heatmaps, ImageGrids, Scatters
 from featscope.models import WideResNet
 from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.studies.decoupling_images import DecouplingImages, probes
-from featscope.testing import Trial, measure
+from featscope.testing import Trial, by_name, measure
+from featscope.training.image_objectives import ClassifyImages
 
 pytest.importorskip("kornia", reason="extra 'images' is not installed")
 
@@ -25,6 +29,84 @@ def test_arms_begin_with_the_same_network_and_images():
     for other in experiments[1:]:
         assert torch.equal(first.learner.filters, other.learner.filters)
         assert torch.equal(first.source.train_set.pixels, other.source.train_set.pixels)
+
+
+def test_views_of_each_arm_are_what_it_is_called_for():
+    """A red image whose upper half is darker: whether a view is cut out of it, and whether red stays red."""
+    image = torch.tensor([0.8, 0.3, 0.2])[:, None, None] * torch.tensor([0.5, 1.0]).repeat_interleave(8)[:, None]
+    images, found = image.expand(1, 40, 3, 16, 16), {}
+    for arm in TINY.arms():
+        for view in arm.recipe.objective.view(images, Streams(0, [0]).at("view")):
+            cut = not torch.allclose(view, images)
+            share = view / view.sum(2, keepdim=True)
+            red = torch.allclose(share[:, :, 0], torch.tensor(0.8 / 1.3), atol=1e-3)
+            found.setdefault(arm.name, []).append((cut, red))
+    plain, cropped, distorted = (False, True), (True, True), (True, False)
+    assert found == {
+        "none": [plain] * 2,
+        "crop": [cropped] * 2,
+        "crop-colour": [distorted] * 2,
+        "supervised-crop": [cropped] * 2,
+        "supervised-crop-colour": [distorted] * 2,
+        "untrained": [plain] * 2,
+    }
+    supervised = [arm.name for arm in TINY.arms() if isinstance(arm.recipe.objective, ClassifyImages)]
+    assert supervised == ["supervised-crop", "supervised-crop-colour"]
+
+
+class TwoLayers(nn.Module):
+    """How far the mean of an image's colours is above a bound, and above that how far each colour is above half."""
+
+    layers = ("mean", "colours")
+
+    def __init__(self, bound: float, filters: torch.Tensor | None = None) -> None:
+        super().__init__()
+        self.mean, self.colours, self.bound, self.filters = nn.ReLU(), nn.ReLU(), bound, filters
+
+    def forward(self, x):
+        self.mean(x.mean(1, keepdim=True).expand_as(x) - self.bound)
+        return self.colours(x - 0.5).mean((-2, -1))
+
+
+def test_firing_is_that_of_test_images_layer_by_layer():
+    """All of a training image is bright; of a test image one channel of three, and the others are not quite so."""
+    test, labels = flat(torch.tensor([[100, 200, 120]] * 9)), torch.arange(9) % 3
+    grey, units = torch.ones(2, 3, 5, 5), test[0].numel()
+    known = experiment_of(TwoLayers(0.9, 2 * grey), ImageSet(255 + 0 * test, labels), ImageSet(test, labels))
+    found = probes.firing(known) | probes.during(known, TwoLayers(0.9, grey))
+    assert found["density"].values[0].tolist() == pytest.approx([0, 1 / 3])
+    assert found["watched_density"].values[0].tolist() == pytest.approx([0, 1 / 3])
+    assert found["treves_rolls"].values[0, 1].item() == pytest.approx(1 / 3)
+    assert found["hoyer"].values[0, 1].item() == pytest.approx((units**0.5 - (units / 3) ** 0.5) / (units**0.5 - 1))
+    assert found["filter_distance"].values.item() == pytest.approx(1)
+    assert found["filter_colourfulness"].values.item() == pytest.approx(0)
+
+
+def test_what_is_read_out_is_of_test_images_and_of_each_layer():
+    """Classes are colours, of which the first layer says nothing; a third of the test images have another label."""
+    train, test = colours(90, seed=0), colours(60, seed=1)
+    labels = torch.where(torch.arange(60) < 20, (test.labels + 1) % 3, test.labels)
+    known = experiment_of(TwoLayers(0.1), train, test._replace(labels=labels))
+    found = {name: measured.values[0] for name, measured in probes.readout(known).items()}
+    for name in ("linear_probe", "knn"):
+        assert found[name][1].item() == pytest.approx(2 / 3), name
+        assert found[name][0] < 0.5, name
+    assert found["silhouette"][1] < 0.6
+    assert found["colour_readout"][1] > 0.99
+    assert found["colour_readout"][0] < 0.1
+    near = torch.cdist(found["map"], found["map"]).fill_diagonal_(torch.inf).argmin(1)
+    assert (test.labels[near] == test.labels).all()
+    assert torch.equal(found["map_class"], labels)
+
+
+def test_neighbours_tell_what_no_line_does():
+    """Whether one alone of two channels is bright."""
+    bright = torch.stack([torch.arange(80) // 2 % 2, torch.arange(80) % 2, torch.zeros(80)], 1)
+    noise = torch.randint(-5, 6, (80, 3), generator=torch.Generator().manual_seed(0)) * torch.tensor([1, 1, 0])
+    images = ImageSet(flat(150 + 80 * bright + noise), (bright[:, 0] != bright[:, 1]).long())
+    found = probes.readout(experiment_of(TwoLayers(0.1), images, images))
+    assert found["knn"].values[0, 1] == 1
+    assert found["linear_probe"].values[0, 1] < 0.8
 
 
 def test_every_statement_is_put_to_the_test_and_controls_are_not_expected():
@@ -41,31 +123,51 @@ def test_the_untrained_network_has_not_moved():
     assert (TRIAL.run("crop")["distance"] > 0).all()
 
 
-def test_claims_are_arithmetic_on_what_was_measured():
-    def at(arm, name):
-        return TRIAL.run(arm)[name].values
+def test_colour_is_that_of_the_filters_and_of_what_was_added_to_them():
+    start = TRIAL.run("untrained").filters.values  # [replica, filter, channel, row, column]
+    for arm in ("crop", "crop-colour"):
+        run = TRIAL.run(arm)
+        for found, w in (
+            (run.colour_added, run.filters.values - start),
+            (run.filter_colourfulness[:, -1], run.filters.values),
+        ):
+            share = ((w - w.mean(2, keepdims=True)) ** 2).sum((2, 3, 4)) / (w**2).sum((2, 3, 4))
+            np.testing.assert_allclose(found, share.mean(1), rtol=1e-5)
 
-    thinner = at("crop", "density")[:, 1:].mean(1) - at("crop-colour", "density")[:, 1:].mean(1)
-    top = {arm: at(arm, "linear_probe")[:, -1] for arm in ("none", "crop-colour", "untrained")}
-    added = {
-        arm: at(arm, "filters") - at("untrained", "filters") for arm in ("crop", "crop-colour")
-    }  # [replica, filter, channel, row, column]
-    chromatic = {
-        arm: ((w - w.mean(2, keepdims=True)) ** 2).sum((2, 3, 4)) / (w**2).sum((2, 3, 4)) for arm, w in added.items()
-    }
+
+def test_claims_are_arithmetic_on_what_was_measured():
+    features = "linear_probe", "knn", "silhouette", "colour_readout"
+    runs = by_chance(TRIAL.runs, *features, "density", "hoyer", "colour_added", "filter_colourfulness")
+    claims = by_name(TINY.claims(runs))
+    probe, knn, apart, hue = ({a: r[name].values[:, -1] for a, r in runs.items()} for name in features)
+    firing, hoyer = ({a: r[name].values[:, 1:].mean(1) for a, r in runs.items()} for name in ("density", "hoyer"))
+    added, whole = ({a: r[n] for a, r in runs.items()} for n in ("colour_added", "filter_colourfulness"))
+    whole = {arm: values[:, -1] for arm, values in whole.items()}
+    both, supervised = "crop-colour", "supervised-crop"
     for id, arm, expected in (
-        ("colour-makes-contrastive-sparser", "crop-colour", thinner),
+        ("no-augmentation-learns-no-signal", "none", probe["none"] - probe["untrained"]),
+        ("crop-learns-some-semantics", "crop", probe["crop"] - np.maximum(probe["none"], probe["untrained"])),
+        ("crop-keeps-colour-features", "crop", hue["crop"] - hue[both]),
+        ("crop-keeps-colourful-filters", "crop", whole["crop"] - whole[both]),
+        ("crop-learns-colourful-filters", "crop", added["crop"] - added[both]),
+        ("colour-makes-contrastive-sparser", both, firing["crop"] - firing[both]),
+        ("colour-makes-contrastive-sparser-hoyer", both, hoyer[both] - hoyer["crop"]),
+        ("no-augmentation-fires-densely", both, firing["none"] - firing[both]),
+        ("colour-improves-features", both, probe[both] - np.maximum(probe["crop"], probe["untrained"])),
+        ("augmentation-improves-linear-probe", both, probe[both] - np.maximum(probe["none"], probe["untrained"])),
+        ("augmentation-improves-knn", both, knn[both] - np.maximum(knn["none"], knn["untrained"])),
+        ("augmentation-separates-classes", both, apart[both] - np.maximum(apart["none"], apart["untrained"])),
+        ("supervised-sparser-than-crop", supervised, firing["crop"] - firing[supervised]),
         (
-            "augmentation-improves-linear-probe",
-            "crop-colour",
-            top["crop-colour"] - np.maximum(top["none"], top["untrained"]),
+            "supervised-firing-ignores-colour",
+            f"{supervised}-colour",
+            firing[supervised] - firing[f"{supervised}-colour"],
         ),
-        ("no-augmentation-learns-no-signal", "none", top["none"] - top["untrained"]),
-        ("crop-learns-colourful-filters", "crop", (chromatic["crop"] - chromatic["crop-colour"]).mean(1)),
+        ("supervised-learns-more-colour", supervised, added[supervised] - added[both]),
+        ("supervised-more-colourful", supervised, whole[supervised] - whole[both]),
     ):
-        assert TRIAL.healthy[id, arm].measured == pytest.approx(expected.mean(), rel=1e-5)
-    assert TRIAL.healthy["colour-makes-contrastive-sparser", "crop-colour"].relation in (">", ">=")
-    assert TRIAL.healthy["no-augmentation-learns-no-signal", "none"].relation in ("<", "<=")
+        assert claims[id, arm].measured == pytest.approx(float(expected.mean()), rel=1e-5), id
+        assert (claims[id, arm].relation in ("<", "<=")) == (id == "no-augmentation-learns-no-signal"), id
 
 
 def test_figures_show_all_arms():
@@ -81,6 +183,33 @@ def test_figures_show_all_arms():
                 assert images.max() <= 1
         if isinstance(figure, Scatters):
             assert len(figure.class_names) == 8
+
+
+def test_figures_and_story_show_what_was_measured():
+    features = "linear_probe", "knn", "colour_readout"
+    runs = by_chance(TRIAL.runs, *features, "density", "hoyer", "watched_density", "colour_added", "firing_pattern")
+    figures = {figure.id: figure for figure in TINY.figures(runs)}
+    labels = {arm.name: arm.label for arm in TINY.arms()}
+    for arm, run in runs.items():
+        tops = [float(run[name][:, -1].mean()) for name in features]
+        assert figures["readouts"].series[labels[arm]][0] == pytest.approx(np.array(tops))
+        for name in ("density", "hoyer"):
+            np.testing.assert_allclose(figures[name].series[labels[arm]][0], run[name].mean("replica"))
+        shown = figures["firing-patterns"].panels[labels[arm]]
+        np.testing.assert_array_equal(shown[:, :24], run.firing_pattern[0, 1])
+        np.testing.assert_array_equal(shown[:, -24:], run.firing_pattern[0, -1])
+    (course,) = (one for one in figures["training"].panels[0].curves if one.label == labels["crop"])
+    np.testing.assert_allclose(course.y, runs["crop"].watched_density.mean("replica")[..., -1])
+    told = TINY.story(runs, []).headlines
+    crop, both = (runs[arm] for arm in ("crop", "crop-colour"))
+    for headline, one, other in (
+        ("crop-learns-colourful-filters@crop", crop.colour_added, both.colour_added),
+        ("crop-keeps-colour-features@crop", crop.colour_readout[:, -1], both.colour_readout[:, -1]),
+        ("colour-makes-contrastive-sparser@crop-colour", both.density[:, 1:], crop.density[:, 1:]),
+    ):
+        means = [float(values.mean()) for values in (one, other)]
+        first, second = (f"{m:.2f}" if "keeps" in headline else f"{100 * m:.0f} %" for m in means)
+        assert -1 < told[headline].find(f" {first} ") < told[headline].find(f" {second} "), told[headline]
 
 
 def test_a_comma_in_the_name_of_a_class_moves_no_other_name():

@@ -7,6 +7,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+import xarray as xr
+from known_images import by_chance
 from planted_answers import require_a_fault_each, require_judged
 from torch.overrides import TorchFunctionMode
 
@@ -59,6 +61,12 @@ def test_all_penalties_begin_alike_and_replicas_do_not():
     assert not torch.equal(first.inner[0], other.inner[0])
 
 
+def test_units_begin_he_normal_whatever_their_number():
+    for units in (100, 1000):
+        start = Adapters(200, units).start(1, 7, Streams(0, [0]), 0)
+        assert float(start.inner.detach().std()) == pytest.approx(0.1, rel=0.02)
+
+
 def test_mixup_mixes_each_domain_with_another():
     x = torch.eye(6).repeat_interleave(1, 0)  # sample i is the i-th axis, so that shares can be read off
     y = torch.arange(6)
@@ -70,6 +78,13 @@ def test_mixup_mixes_each_domain_with_another():
     logits = normal(2, 6, 6)
     expected = share * networks.losses(logits, one) + (1 - share) * networks.losses(logits, other)
     torch.testing.assert_close(algorithms.mixed_losses(logits, one, other, share), expected)
+
+
+def test_shares_of_mixup_are_mostly_near_0_and_1():
+    """Their law Beta(a, a) has the mean 1/2 and the variance 1/(4 (2 a + 1)); 4 standard errors of 2000."""
+    share = algorithms.mixed(torch.zeros(2000, 1), torch.zeros(2000).long(), 2000, Streams(0, [0]).at("mixed"))[3]
+    assert float(share.mean()) == pytest.approx(0.5, abs=0.04)
+    assert float(share.var()) == pytest.approx(1 / (4 * 1.4), abs=0.01)
 
 
 def test_coral_is_a_loop_over_pairs():
@@ -155,6 +170,18 @@ def test_made_up_domains_have_names():
     assert len(made_up.grid["target"]) == 4
 
 
+def test_features_are_means_over_squares_of_pixels_and_have_a_mean_square_of_one():
+    known = made_up_domains()
+    found = source.domains_of(source.MADE_UP, "digits", source.PIXELS, "adapter", 4, "cpu").domains
+    squares = known.pixels(torch.arange(len(known))).double().unfold(2, 4, 4).unfold(3, 4, 4).mean((-2, -1)).flatten(1)
+    assert float(found.inputs.square().mean()) == pytest.approx(1, rel=1e-5)
+    torch.testing.assert_close(
+        found.inputs.double() * squares.max() / found.inputs.max(), squares, rtol=1e-4, atol=1e-3
+    )
+    assert torch.equal(found.labels, known.labels)
+    assert torch.equal(found.domains, known.domains)
+
+
 # --- Training ---------------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +245,88 @@ def test_what_is_left_out_or_held_out_is_not_trained_on(monkeypatch):
     assert len(Watched.seen[-1]) == 32, "four fifths of the domain left out"
 
 
+def watched(monkeypatch, replica: int, target: int = 2, **changes) -> list[torch.Tensor]:
+    """What plain ERM is given in a replica: batch after batch, and at the end what is held out and what is asked."""
+    Watched.seen.clear()
+    monkeypatch.setattr(recipe, "domains_of", lambda *_: source.Task(clusters(), Watched(5, 8)))
+    one("erm", (), looks=1, **changes).asker(Streams(0, [replica]))(target)
+    return list(Watched.seen)
+
+
+def test_steps_and_replicas_have_batches_of_their_own_and_replicas_hold_out_others(monkeypatch):
+    (one, other), (again, _) = (watched(monkeypatch, replica, steps_each=2)[:2] for replica in (0, 1))
+    assert not torch.equal(one, other)
+    assert not torch.equal(one, again)
+    (first, judged), (second, _) = (watched(monkeypatch, replica, steps_each=1)[1:3] for replica in (0, 1))
+    assert torch.equal(first, judged), "a strength is chosen on what looks are chosen on"
+    assert first.shape == second.shape
+    assert not torch.equal(first, second)
+
+
+def test_where_images_change_domains_none_is_new_and_sizes_stay(monkeypatch):
+    """The fourth feature tells which domain an image came from."""
+    seen = watched(monkeypatch, 0, steps_each=3, shuffled=True)
+    assert set(torch.cat(seen[:3])[:, 3].tolist()) == {0.0, 1.0, 2.0}
+    assert seen[-1][:, 3].unique().tolist() == [0.0, 1.0, 2.0]
+    assert [len(part) for part in seen[3:]] == [16, 16, 32]
+
+
+def test_every_step_and_every_target_has_views_of_its_own(monkeypatch):
+    seen = []
+
+    class Viewed(Adapters):
+        def view(self, x, draws):
+            seen.append(float(draws.uniform(1)))
+            return x
+
+    monkeypatch.setattr(recipe, "domains_of", lambda *_: source.Task(clusters(), Viewed(5, 8)))
+    ask = one("erm", (), steps_each=3).asker(Streams(0, [0]))
+    ask(1), ask(2)
+    assert len(set(seen)) == 6
+
+
+def minimised(algorithm: str, strengths: tuple[float, ...] = ()):
+    """What a training of 100 steps on two domains minimises, by step; and features at the start, of every penalty."""
+    domains, networks, streams = clusters(), Adapters(5, 8), Streams(0, [0])
+    made, index = one(algorithm, strengths, steps_each=100), torch.arange(80)
+    parts = [index[:40], index[40:]], index[:0], index[:0]
+    training = recipe._Training(made, domains, networks, *parts, streams, 2)
+    weights, of_step = networks.start(len(made.penalties), 3, streams, 2), training._objective(made.penalties)
+    phi, _ = networks.outputs(weights, domains.inputs[index])
+    return lambda step: of_step(weights, domains.inputs[index], domains.labels[index], step).detach(), phi.detach()
+
+
+def test_each_training_has_its_norm_and_its_strength_after_a_fiftieth_of_the_steps():
+    at, phi = minimised("erm", (0.5, 2.0))
+    values = np.linalg.svd(phi[0].double().numpy(), compute_uv=False)
+    nuclear, frobenius = values.sum() / 80, np.sqrt(8 * (values**2).sum()) / 80
+    added = [0, 0.5 * nuclear, 2 * nuclear, 0.5 * frobenius, 2 * frobenius]
+    assert at(1).tolist() == pytest.approx([float(at(1)[0])] * 5)
+    assert (at(2) - at(1)).tolist() == pytest.approx(added, rel=1e-4, abs=1e-6)
+
+
+def test_both_of_coral_s_algorithms_have_its_term():
+    (erm, phi), (swad, _), (coral, _), (both, _) = map(minimised, ("erm", "swad", "coral", "swad-coral"))
+    term = float(algorithms.coral(phi, 2))
+    assert term > 1e-3
+    assert [float(at(0) - erm(0)) for at in (swad, coral, both)] == pytest.approx([0, term, term], abs=1e-6)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("algorithm", ["swad", "swad-coral"])
+def test_both_of_swad_s_algorithms_keep_no_single_look(monkeypatch, algorithm):
+    monkeypatch.setattr(recipe, "_Best", None)
+    assert one(algorithm, steps_each=2).asker(Streams(0, [0]))(1)["accuracy"]
+
+
+@pytest.mark.usefixtures("small")
+def test_every_step_mixes_in_shares_of_its_own(monkeypatch):
+    shares, mixed = [], algorithms.mixed
+    monkeypatch.setattr(algorithms, "mixed", lambda *args: shares.append(mixed(*args)[3]) or mixed(*args))
+    one("mixup", (), steps_each=3).asker(Streams(0, [0]))(1)
+    assert len({tuple(share.tolist()) for share in shares}) == 3
+
+
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("algorithm", ["erm", "swad", "mixup", "group-dro"])
 def test_networks_trained_one_after_the_other_are_those_trained_side_by_side(monkeypatch, algorithm):
@@ -265,6 +374,21 @@ def test_a_tuned_network_learns_what_carries_over(monkeypatch, algorithm, togeth
     found = one(algorithm).asker(Streams(0, [0]))(1)
     assert found["accuracy"][0] > 0.8
     assert found["accuracy"][2] < found["accuracy"][0], "a penalty far too strong"
+
+
+def test_views_are_as_bright_as_domainbed_has_them_and_a_tenth_is_grey():
+    """Grey, which no other jitter changes, by factors of 0.7 to 1.3; a soft red; and inputs that are no images."""
+    pytest.importorskip("kornia", reason="extra 'images' is not installed")
+    tuned, draws = Tuned(Small(), 8, augments=True, together=1), Streams(0, [0]).at("view")
+    flat = torch.full((1000, 3, 4, 4), 100, dtype=torch.uint8)
+    bright = tuned.view(flat, draws)[:, :, 0, 0]
+    torch.testing.assert_close(bright, bright[:, :1].expand(-1, 3), rtol=1e-4, atol=1e-3)
+    assert 69.9 < bright.min() < 71
+    assert 129 < bright.max() < 130.1
+    red = tuned.view(flat + torch.tensor([60, 0, 0], dtype=torch.uint8)[:, None, None], draws)[:, :, 0, 0]
+    assert float((red.amax(1) - red.amin(1) < 0.01).double().mean()) == pytest.approx(0.1, abs=0.04)
+    maps = normal(3, 5)
+    assert torch.equal(Tuned(Small(), 8, augments=False, together=1).view(maps, draws), maps)
 
 
 def test_a_whole_encoder_is_trained_on_views_of_images(small_resnet, monkeypatch):
@@ -444,6 +568,80 @@ def test_the_strength_is_chosen_on_validation_alone(trial):
     assert (arms.chosen(run, "frobenius") > 50).all()
 
 
+def test_trainings_stand_where_claims_look_for_them():
+    for arm in ("erm", arms.HEAD):
+        penalties = DomainGeneralisation(data="a folder").arm(arm).recipe.penalties
+        run = xr.Dataset({"accuracy": ("training", np.arange(len(penalties)))})
+        assert penalties[0].norm == "none"
+        for place, penalty in enumerate(penalties[1:], start=1):
+            assert arms.place(run, penalty.norm, penalty.strength) == place
+
+
+def test_claims_are_arithmetic_on_what_was_measured(trial):
+    """Trainings are found by their penalties."""
+    runs = by_chance(trial.runs, "accuracy", "validation", "raw_rank", "centred_rank", "entropy_rank")
+    claims = by_name(trial.study.claims(runs))
+
+    def at(arm, norm="none", strength=0.0, kind="accuracy"):
+        index = trial.study.arm(arm).recipe.penalties.index(recipe.Penalty(norm, strength))
+        return runs[arm][kind].isel(training=index).mean().item() * (100 if kind == "accuracy" else 1)
+
+    def best(arm, norm):
+        places = [i for i, each in enumerate(trial.study.arm(arm).recipe.penalties) if each.norm == norm]
+        known, asked = (runs[arm][kind].isel(training=places) for kind in ("validation", "accuracy"))
+        return 100 * asked.where(known == known.max("training")).sum("training").mean().item()
+
+    def rises(kind):
+        return at("erm", "nuclear", 0.03, kind) - at("erm", kind=kind)
+
+    for id, arm, expected in (
+        ("nu-beats-erm", "erm", at("erm", "nuclear", 0.01) - at("erm")),
+        ("nu-changes-little", "coral", at("coral", "nuclear", 0.01) - at("coral")),
+        ("nu-beats-mixup", "mixup", at("mixup", "nuclear", 0.01) - at("mixup")),
+        ("nu-beats-swad", "swad", at("swad", "nuclear", 0.01) - at("swad")),
+        ("nu-beats-erm-at-the-chosen-strength", "erm", best("erm", "nuclear") - at("erm")),
+        ("nu-beats-frobenius", "group-dro", best("group-dro", "nuclear") - best("group-dro", "frobenius")),
+        ("nu-helps-swad-more-than-coral-does", "swad", at("swad", "nuclear", 0.01) - at("swad-coral")),
+        ("lambda-window-ends", "erm", at("erm", "nuclear", 0.01) - at("erm", "nuclear", 0.3)),
+        ("stable-rank-falls", "erm", rises("raw_rank")),
+        ("stable-rank-rises", "erm", rises("raw_rank")),
+        ("centred-stable-rank-falls", "erm", rises("centred_rank")),
+        ("entropy-rank-falls", "erm", rises("entropy_rank")),
+        ("classes-are-recognised", "head", at("head")),
+        ("a-new-domain-costs-accuracy", "erm", at("no-shift") - at("erm")),
+    ):
+        assert claims[id, arm].measured == pytest.approx(expected), id
+        assert (claims[id, arm].relation in ("<", "<=")) == id.endswith("-falls"), id
+
+
+def test_figures_and_story_show_what_claims_measure(trial):
+    runs = by_chance(trial.runs, "accuracy", "validation", "raw_rank")
+    claims = trial.study.claims(runs)
+    of = {key: claim.measured for key, claim in by_name(claims).items()}
+    figures = {figure.id: figure for figure in trial.study.figures(runs)}
+    gains, heights = ({name: bar[0] for name, bar in figures[id].series.items()} for id in ("gains", "accuracies"))
+    for place, arm in enumerate((*arms.PENALISED, arms.HEAD)):
+        beside = of["nu-beats-frobenius", arm]
+        assert gains["NU, chosen"][place] - gains["Frobenius, chosen"][place] == pytest.approx(beside)
+        assert heights["NU, chosen"][place] - heights["Frobenius, chosen"][place] == pytest.approx(beside)
+        assert heights["NU, 0.01"][place] - heights["plain"][place] == pytest.approx(gains["NU, 0.01"][place])
+        if arm in ("erm", arms.HEAD):
+            assert gains["NU, 0.01"][place] == pytest.approx(of["nu-beats-erm", arm])
+            assert gains["NU, chosen"][place] == pytest.approx(of["nu-beats-erm-at-the-chosen-strength", arm])
+    assert gains["NU, printed"] == pytest.approx(np.array([0.1, 0.2, 0.4, *[np.nan] * 3]), nan_ok=True)
+    erm, penalties = runs["erm"], trial.study.arm("erm").recipe.penalties
+    for panel, kind, unit in zip(figures["strengths"].panels, ("accuracy", "raw_rank"), (100, 1), strict=False):
+        for curve, norm in zip(panel.curves, ("nuclear", "frobenius"), strict=False):
+            places = [penalties.index(recipe.Penalty(norm, strength)) for strength in (0.003, 0.01, 0.03, 0.3)]
+            np.testing.assert_allclose(curve.y, unit * erm[kind].mean(("replica", "target"))[places])
+    by_domain = {name: bar[0] for name, bar in figures["by-domain"].series.items()}
+    for name, training in (("ERM", 0), ("ERM, NU 0.01", penalties.index(recipe.Penalty("nuclear", 0.01)))):
+        np.testing.assert_allclose(by_domain[name], 100 * erm.accuracy.isel(training=training).mean("replica"))
+    gain, control = of["nu-beats-erm", "erm"], of["nu-beats-frobenius", "erm"]
+    told = f": {gain:+.2f} points on {heights['plain'][0]:.1f} %, and {control:+.2f} beside a norm that wants small"
+    assert told in trial.study.story(runs, claims).found
+
+
 OTHERS = "Caltech101, LabelMe, SUN09, VOC2007"
 
 
@@ -494,6 +692,21 @@ def test_what_options_do_not_reach_is_said():
 def test_printed_averages_are_means():
     for cells, average in published.TABLE_E2.values():
         assert np.mean(cells) == pytest.approx(average, abs=0.0501)
+
+
+def test_tables_print_the_same_where_they_print_the_same_thing():
+    """Numbers of PACS stand in Tables 6.1 and E.2, those of SWAD-NU in 6.1, 6.3 and E.6; and the text's mean gains."""
+    sets = ("VLCS", "PACS", "OfficeHome", "TerraInc", "DomainNet")
+    for name, gain in (("ERM", 1.7), ("SWAD", 0.92)):
+        with_nu, without = np.array([published.TABLE_61[f"{name}, {one}"] for one in sets])[:, ::2].T
+        table = [published.TABLE_E2[f"{name.lower()}{nu}"][1] for nu in (", NU", "")]
+        assert [with_nu[1], without[1]] == table
+        assert (with_nu - without).mean() == pytest.approx(gain)
+        if name == "SWAD":
+            assert list(published.TABLES_OF_ALTERNATIVES["Table E.6"]["NU"]) == with_nu.tolist()
+    for name, values in published.TABLES_OF_ALTERNATIVES["Table 6.3"].items():
+        of_all = published.TABLES_OF_ALTERNATIVES["Table E.6"][name]
+        assert list(values) == [of_all[0], of_all[1], of_all[4]]
 
 
 def test_the_story_names_data_that_say_nothing():

@@ -1,6 +1,6 @@
 """What the studies of images have in common."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -8,6 +8,8 @@ import torch
 import xarray as xr
 
 from featscope.axes import Axis, with_options
+from featscope.losses import NTXent
+from featscope.models import AlexNet, ProjectionHead, ResNet18, WideResNet
 from featscope.streams import Streams
 from featscope.studies.decoupling_images import DecouplingImages
 from featscope.studies.images import against_itself
@@ -15,7 +17,8 @@ from featscope.studies.longtail_images import LongTailImages
 from featscope.studies.prediction_head_images import PredictionHeadImages
 from featscope.studies.sweep import ARM, Sweep
 from featscope.testing import measure
-from featscope.training import EMA
+from featscope.training import EMA, MagnitudePruning, TorchOptimizer
+from featscope.views import CropColor
 
 pytest.importorskip("kornia", reason="extra 'images' is not installed")
 
@@ -37,6 +40,35 @@ def test_the_initial_network_is_that_of_an_arm_before_its_first_step(study):
 def test_the_smallest_has_the_same_sizes_on_every_device(study):
     small = study.smallest()
     assert None not in [getattr(small, name) for name in small.on_cpu]
+
+
+OTHERS = {
+    "data": "elsewhere",
+    "augmentation": CropColor(strength=0.1),
+    "projection": ProjectionHead(5),
+    "optimizer": TorchOptimizer("SGD", lr=0.1),
+    "loss": NTXent(0.1),
+    "pruning": MagnitudePruning(0.1, "entry", "straight-through"),
+    "ema": EMA(0.1),
+    "imbalance": 3.0,
+    "alexnet": AlexNet(3),
+    "wide_resnet": WideResNet(10),
+    "resnet18": ResNet18(3),
+}
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_every_option_reaches_an_arm_and_sizes_go_by_their_names(study):
+    """A network where it is the one that is trained."""
+    before = [arm.recipe for arm in study.arms()]
+    for name in (field.name for field in fields(study) if field.name != "network"):
+        base = replace(study, network=name.replace("_", "-")) if name in ("wide_resnet", "resnet18") else study
+        changed = replace(base, **{name: OTHERS.get(name, 17)})
+        assert [arm.recipe for arm in changed.arms()] not in ([arm.recipe for arm in base.arms()], before), name
+        if name not in OTHERS:
+            for arm in changed.arms()[:-1]:  # of which the last is not trained
+                at = next(part for part in (arm.recipe, arm.recipe.data, arm.recipe.objective) if hasattr(part, name))
+                assert getattr(at, name) == 17, (arm.name, name)
 
 
 @dataclass(frozen=True)

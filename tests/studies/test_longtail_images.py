@@ -1,23 +1,27 @@
 """The study `longtail-images` at a tiny size."""
 
+import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 import xarray as xr
+from known_images import NAMES, MeanColour, by_chance, colours
+from torch import nn
 
 from featscope.claims import Claim
-from featscope.data import class_sizes
+from featscope.data import LongTailedSource, class_sizes
 from featscope.figures import Agreement, Bars, Curves
 from featscope.models import AlexNet, ResNet18
 from featscope.options import ConfigError
 from featscope.probes.long_tail import accuracy, gap, tail_minus_head
 from featscope.streams import Streams
 from featscope.studies.longtail_images import LongTailImages, figures, probes
-from featscope.studies.longtail_images.table2 import TABLE_2
+from featscope.studies.longtail_images.table2 import GAINS, GAP, TABLE_2
 from featscope.studies.summaries import identities
-from featscope.testing import Trial, measure
+from featscope.testing import Trial, by_name, measure
 from featscope.training import MagnitudePruning
 
 pytest.importorskip("kornia", reason="extra 'images' is not installed")
@@ -55,6 +59,33 @@ def test_counts_and_shares_hold_and_fail_on_their_controls():
     ):
         assert TRIAL.healthy[id, arm].verdict == verdict
     assert TRIAL.run("plain")["class_size"].isel(replica=0).values.tolist() == class_sizes(8, 20, 10)
+    tail, even = TRIAL.run("plain")["class_size"], TRIAL.run("balanced")["class_size"]
+    for arm, sizes in {"pruned": tail, "untrained": tail, "balanced-pruned": even}.items():
+        np.testing.assert_array_equal(TRIAL.run(arm)["class_size"], sizes)
+    data = TINY.arm("plain").recipe.data.build(Streams(0, [0]).at("data"))
+    assert data.probe_set.labels.bincount().tolist() == [TINY.probe] * 8
+    assert data.test_set.labels.bincount().tolist() == [TINY.test] * 8
+
+
+def test_each_class_has_its_own_size_and_accuracy_from_head_to_tail():
+    """Classes are colours. Training images are labelled wrongly; so are half of the green test images, and all blue."""
+    train, fitted, test = (colours(count, seed) for seed, count in enumerate((12, 90, 60)))
+    labels = torch.tensor([1] * 4 + [2] * 2 + [0] * 6)
+    asked = test.labels.clone()
+    asked[(test.labels == 1).nonzero()[:10]], asked[test.labels == 2] = 2, 1
+    source = LongTailedSource(train._replace(labels=labels), fitted, test._replace(labels=asked), NAMES, (2, 0, 1))
+    found = probes.readout(SimpleNamespace(learner=MeanColour(), source=source))
+    assert found["class_size"].values[0].tolist() == [2, 6, 4]
+    assert found["class_size"].about == "training images of blue, red, green"
+    assert found["class_accuracy"].values[0].tolist() == pytest.approx([0, 1, 1 / 3])
+
+
+def test_the_norm_of_weights_is_of_all_together():
+    layer = nn.Linear(2, 1)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[3.0, 0.0]]))
+        layer.bias.fill_(4)
+        assert float(probes.during(SimpleNamespace(learner=layer))["weight_norm"].values) == pytest.approx(5)
 
 
 def test_the_gap_is_between_the_first_and_the_last_fifth_of_classes():
@@ -66,7 +97,8 @@ def test_the_gap_is_between_the_first_and_the_last_fifth_of_classes():
 
 
 def test_claims_are_arithmetic_on_what_was_measured():
-    runs = TRIAL.runs
+    runs = by_chance(TRIAL.runs, "class_accuracy", "doubt_added")
+    claims = by_name(TINY.claims(runs))
     accuracy = {arm: run["class_accuracy"].values.mean(1) for arm, run in runs.items()}
     gap = {arm: run["class_accuracy"].values for arm, run in runs.items()}
     gap = {arm: a[:, :2].mean(1) - a[:, -2:].mean(1) for arm, a in gap.items()}
@@ -83,8 +115,8 @@ def test_claims_are_arithmetic_on_what_was_measured():
         ("pruning-doubts-the-tail", "plain", rise["plain"] - rise["balanced"]),
         ("training-helps", "plain", accuracy["plain"] - accuracy["untrained"]),
     ):
-        claim = TRIAL.healthy[id, arm]
-        assert claim.measured == pytest.approx(expected.mean())
+        claim = claims[id, arm]
+        assert claim.measured == pytest.approx(expected.mean()), id
         assert claim.relation in (">", ">=")
     assert TRIAL.healthy["pruning-gains-as-printed", "pruned"].predicted == pytest.approx(0.6512 - 0.6321)
 
@@ -171,9 +203,35 @@ def test_figures_show_the_paper_s_table_beside_what_was_measured():
     assert np.isnan(table.series["untrained"][0][1:]).all()
     assert figures["gap"].series["long tail"][0][-1] == 8.47
     assert figures["class-accuracy"].groups[0] == "disc (20)"
+    notes = {claim.id: claim.note for claim in claims}
+    for id, pattern, of_table in (
+        ("pruning-raises-accuracy", r"\+(\d\.\d\d)\b", GAINS[:3]),
+        ("pruning-helps-the-long-tail-more", r"(\d\.\d\d)\b", GAINS[:3]),
+        ("pruning-lowers-gap", r"(\d\.\d\d)\b", GAP[2].flatten()),
+    ):
+        assert [float(one) for one in re.findall(pattern, notes[id])][: len(of_table)] == pytest.approx(of_table), id
     for label, bars in table.samples.items():  # of each replica, and none of the paper's
         assert np.isnan(bars[:, 1:]).all()
         assert bars[:, 0].mean() == pytest.approx(table.series[label][0][0])
+
+
+def test_figures_show_what_was_measured():
+    runs = by_chance(TRIAL.runs, "class_accuracy", "doubt_added", "pruned_of_layer")
+    drawn = {
+        figure.id: {name: bar[0] for name, bar in figure.series.items()}
+        for figure in TINY.figures(runs)
+        if isinstance(figure, Bars)
+    }
+    for arm, run in runs.items():
+        label = TINY.arm(arm).label
+        by_class = 100 * run.class_accuracy.mean("replica").values
+        assert drawn["gap"][label][0] == pytest.approx(by_class[:2].mean() - by_class[-2:].mean())
+        for id, kept in (
+            ("doubt", "doubt_added"),
+            ("pruned-share", "pruned_of_layer"),
+            ("class-accuracy", "class_accuracy"),
+        ):
+            np.testing.assert_allclose(drawn[id][label], 100 * run[kept].mean("replica"))
 
 
 @pytest.mark.parametrize(("gain", "found"), [(0.1, "helps"), (-0.1, "does harm")])

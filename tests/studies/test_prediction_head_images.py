@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from known_images import MeanColour, by_chance, colours, experiment_of
 from torch import nn
 
 from featscope.figures import Bars, Curves, Heatmaps
@@ -15,7 +16,7 @@ from featscope.probes.collapse import effective_rank, mean_correlation, spread, 
 from featscope.streams import Streams
 from featscope.studies.prediction_head_images import PredictionHeadImages, probes
 from featscope.studies.prediction_head_images.figures import asymmetry
-from featscope.testing import Trial
+from featscope.testing import Trial, by_name
 from featscope.training import EMA
 
 pytest.importorskip("kornia", reason="extra 'images' is not installed")
@@ -63,6 +64,23 @@ def test_the_target_network_is_in_the_state_and_moves_halfway():
     other = build("identity-ema")
     other.load_state_dict(experiment.state_dict())
     assert torch.equal(other.objective.target.average[0].filters, target)
+
+
+def test_the_lag_of_the_target_is_over_the_way_from_the_start():
+    """After one step the target has made a quarter of it: three quarters are left."""
+    study = replace(TINY, ema=EMA(momentum=0.75))
+    experiment = study.arm("identity-ema").recipe.build(Streams(0, [0]))
+    experiment.advance(0)
+    found = probes.parts(experiment, study.initial(experiment))
+    assert found["target_lag"].values.item() == pytest.approx(0.75, rel=1e-3)
+
+
+def test_the_probe_is_fitted_to_training_images_and_asked_about_test_images():
+    """Of which a third have another label than their colour."""
+    train, test = colours(90, seed=0), colours(60, seed=1)
+    labels = torch.where(torch.arange(60) < 20, (test.labels + 1) % 3, test.labels)
+    found = probes.readout(experiment_of(MeanColour(), train, test._replace(labels=labels)))
+    assert found["linear_probe"].values.item() == pytest.approx(2 / 3)
 
 
 def test_every_statement_is_put_to_the_test_and_controls_are_not_expected():
@@ -146,7 +164,9 @@ def test_collapse_is_measured_on_encoder_and_projection():
 
 
 def test_claims_are_arithmetic_on_what_was_measured():
-    runs = TRIAL.runs
+    series = "projection_mean_correlation", "projection_effective_rank", "projection_final_spread"
+    runs = by_chance(TRIAL.runs, "linear_probe", "encoder_mean_correlation", *series)
+    claims = by_name(TINY.claims(runs))
     accuracy = {name: run["linear_probe"].values for name, run in runs.items()}
     correlation = {name: run["projection_mean_correlation"].values for name, run in runs.items()}
     rank = {name: run["projection_effective_rank"].values for name, run in runs.items()}
@@ -168,7 +188,7 @@ def test_claims_are_arithmetic_on_what_was_measured():
         ("milder-in-encoder", "none", correlation["none"] - inside),
         ("l2-no-head-collapses", "none-l2", runs["none-l2"]["projection_final_spread"].values),
     ):
-        assert TRIAL.healthy[id, name].measured == pytest.approx(expected.mean())
+        assert claims[id, name].measured == pytest.approx(expected.mean()), id
 
 
 def test_figures_show_the_paper_s():
@@ -181,6 +201,24 @@ def test_figures_show_the_paper_s():
         assert [curve.y.sum() for curve in panel.curves] == pytest.approx([100] * 4)
     assert drawn["correlation-matrices"].panels["no head"].shape == (6, 6)
     assert len(drawn["head"].panels[1].curves) == 3 + 2  # arms and references
+
+
+def test_spectra_are_means_and_histograms_are_of_their_own_outputs():
+    runs = dict(by_chance(TRIAL.runs, "projection_spectrum", "encoder_spectrum"))
+    alike = {"projection": -0.52, "encoder": 0.52}
+    for name, value in alike.items():
+        kept = f"{name}_correlations"
+        for arm, run in runs.items():
+            matrix = value + (1 - value) * np.eye(run[kept].shape[-1])
+            runs[arm] = run.assign({kept: run[kept].copy(data=np.broadcast_to(matrix, run[kept].shape).copy())})
+    figures = {figure.id: figure for figure in TINY.figures(runs)}
+    panels = zip(alike, figures["spectra"].panels, figures["correlations"].panels, strict=True)
+    for name, spectra, histograms in panels:
+        for drawn, run in zip(spectra.curves, runs.values(), strict=True):
+            np.testing.assert_allclose(drawn.y, run[f"{name}_spectrum"].mean("replica"))
+        for drawn in histograms.curves:
+            assert abs(drawn.x[drawn.y.argmax()] - alike[name]) < 0.05
+            assert drawn.y.max() == pytest.approx(100)
 
 
 def test_the_story_turns_with_what_was_found():

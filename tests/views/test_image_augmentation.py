@@ -28,6 +28,8 @@ def test_views_are_a_function_of_the_address_and_differ(view, images):
     assert torch.equal(positive, again[1])
     assert anchor.shape == images.shape
     assert not torch.equal(anchor, positive)
+    for seen in (anchor, positive):
+        assert ((seen - images).abs().amax((-3, -2, -1)) > 0.1).all()
     assert not torch.equal(anchor, view(images, draws(1))[0])
     assert torch.equal(torch.get_rng_state(), state)  # workers share torch's global generator
     assert anchor.min() >= 0
