@@ -18,6 +18,7 @@ import jaxtyping
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
 
 from featscope.registry import entries
 from featscope.threads import cores
@@ -29,7 +30,11 @@ settings.load_profile("featscope")
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread():
+    """Each core has a process of tests: threads of NumPy's, SciPy's and scikit-learn's own would only wait for it."""
+    import sklearn.cluster  # noqa: F401 - loaded, to be told
+
     torch.set_num_threads(1)
+    threadpool_limits(1)
 
 
 @pytest.fixture(scope="session")

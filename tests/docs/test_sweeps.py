@@ -12,6 +12,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text()
 SMALL = "--data.features 6 --data.input-dim 24 --learner.width 10 --objective.pairs 16 --steps 6 --overwrite"
 
 
+@pytest.mark.long
 def test_the_example_runs_and_is_read(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     example, *_ = re.findall(r"^```console\n\$ (.*?)^```$", PAGE, re.M | re.S)

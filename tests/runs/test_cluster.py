@@ -73,6 +73,7 @@ def assert_same(one: Path, other: Path) -> None:
     assert left == right
 
 
+@pytest.mark.long
 def test_a_cluster_gives_the_numbers_of_this_machine_and_leaves_the_same_files(tmp_path, here, address):
     out = tmp_path / "sweep"
     data = run(Sweep(Pull(), AXES), SETTINGS, out, train=on_cluster(address)).runs["sweep"]

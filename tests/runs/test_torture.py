@@ -9,6 +9,7 @@ import pytest
 TOOL = Path(__file__).parents[2] / "tools" / "torture.py"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="for want of workers that are forked")
 def test_what_was_killed_and_went_on_is_as_what_nobody_touched():
     words = [sys.executable, TOOL, "--kills", "5", "--rows", "1", "3", "10"]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from main_arms import on_arms
 from small_decoupling import STUDY, TRIAL
 
 from featscope.axes import numeric_options, with_options
@@ -64,7 +65,7 @@ def verdict(*claim: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "claim", [(claim, arm) for arm, claims in HOLD.items() for claim in claims.split()], ids="-".join
+    "claim", on_arms([(claim, arm) for arm in HOLD for claim in HOLD[arm].split()], "augmented", "stage-one", "plain")
 )
 def test_what_theory_says_stands_already_at_this_size(claim):
     """Few replicas leave some of it undecided."""
@@ -153,6 +154,7 @@ def test_heads_on_the_way_are_those_of_the_end():
     np.testing.assert_array_equal(run.coverage_then.isel(moment=1), last(run, run.coverage))
 
 
+@pytest.mark.long
 def test_on_the_control_nothing_is_learned():
     control = [claim for claim in TRIAL.healthy.values() if claim.arm == "canonical"]
     assert {claim.id for claim in control} == {"singletons-emerge", "sparse-energy", "downstream-regression"}
@@ -160,6 +162,7 @@ def test_on_the_control_nothing_is_learned():
     assert not any(claim.expected for claim in control)
 
 
+@pytest.mark.long
 def test_every_statement_is_put_to_the_test_in_words_and_formulas_that_can_be_shown():
     claims = TRIAL.healthy.values()
     assert {claim.id for claim in claims} == {statement.id for statement in Decoupling.statements()}
@@ -181,6 +184,7 @@ def test_the_paper_s_own_schedule_kills_every_neuron():
     assert float(last(run, run["firing_rate"]).max()) < 0.2
 
 
+@pytest.mark.long
 def test_stage_one_is_predicted_for_plain_gradient_descent_only():
     """Closed forms are of no other optimizer, and the duration only of a stage that ends by its energy."""
     of_stage_one = [
@@ -257,6 +261,7 @@ def test_a_neuron_may_hold_no_feature(cosine: float, measured: float):
     assert judged("neurons-of-a-feature", "augmented", run.assign(alignment=cosines)).measured == measured
 
 
+@pytest.mark.long
 def test_the_story_turns_with_what_was_measured():
     runs = TRIAL.runs
     story = STUDY.story(runs, list(TRIAL.healthy.values()))
@@ -271,6 +276,7 @@ def test_the_story_turns_with_what_was_measured():
     assert "Without it, all, and " in STUDY.story(as_well, []).found
 
 
+@pytest.mark.long
 def test_figures_say_what_was_measured():
     claims, runs = list(TRIAL.healthy.values()), {n: r.isel(replica=slice(4)) for n, r in TRIAL.runs.items()}
     figures = {figure.id: figure for figure in STUDY.figures(runs)}
@@ -299,6 +305,7 @@ def test_figures_say_what_was_measured():
     ]
 
 
+@pytest.mark.long
 def test_louder_noise_has_twice_the_variance_and_is_called_so():
     louder, usual = (STUDY.arm(name).recipe.data.noise_variance for name in ("louder", "tau-1"))
     assert louder == pytest.approx(2 * usual)

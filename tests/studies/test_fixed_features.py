@@ -75,6 +75,7 @@ TOO_SHORT = {
 }
 
 
+@pytest.mark.long
 def test_what_is_expected_holds_and_what_is_not_fails():
     for key, claim in TRIAL.healthy.items():
         few = claim.law == "share" and claim.stands == claim.expected  # more replicas would decide it as it should be
@@ -82,15 +83,18 @@ def test_what_is_expected_holds_and_what_is_not_fails():
         assert claim.verdict in wanted or key in TOO_SHORT, key
 
 
+@pytest.mark.long
 def test_every_statement_is_put_to_the_test():
     assert {claim for claim, _ in TRIAL.healthy} == {s.id for s in STUDY.statements()}
 
 
+@pytest.mark.long
 def test_nothing_is_expected_of_the_control():
     assert {arm.name for arm in STUDY.arms() if arm.role == "control"} == {UNIFORM}
     assert not [key for key, claim in TRIAL.healthy.items() if key[1] == UNIFORM and claim.expected]
 
 
+@pytest.mark.long
 def test_figures_and_story_have_the_numbers():
     drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
     assert list(drawn) == [
@@ -143,6 +147,7 @@ def test_dimensions_that_are_missed_on_either_side_do_not_cancel():
     assert judged["coherence-blurs-the-count"].measured == pytest.approx(0.1, abs=1e-6)
 
 
+@pytest.mark.long
 def test_what_a_network_reaches_is_said_of_further_training():
     found = STUDY.story(TRIAL.runs, list(TRIAL.healthy.values())).found
     assert found.startswith("Trained on from two gradient steps, a network is right in ")

@@ -38,6 +38,7 @@ WRITTEN = {
 STEP = DecayingAdamW.at
 
 
+@pytest.mark.long
 def test_what_is_expected_holds_and_what_is_not_fails():
     decided = {key: claim for key, claim in TRIAL.healthy.items() if key[1] not in LONG}
     assert {id for id, arm in decided if arm == "trained"} >= {"trained-cross-entropy", "trained-margin"}
@@ -48,6 +49,7 @@ def test_what_is_expected_holds_and_what_is_not_fails():
     assert sure <= {(id, "trained") for id in STRAY}
 
 
+@pytest.mark.long
 def test_what_is_wrong_in_the_text_has_the_right_statement_beside_it():
     nothing_trained = {"written-down", "paper-sizes", "odd-composite", "fewer-neurons", "even-modulus", "one-neuron"}
     nothing_trained |= {"identities", "one-term"}
@@ -59,11 +61,13 @@ def test_what_is_wrong_in_the_text_has_the_right_statement_beside_it():
     assert TRIAL.healthy["even-modulus-with-all", "even-modulus"].verdict == "holds"
 
 
+@pytest.mark.long
 def test_the_control_has_no_expected_claim():
     assert [arm.name for arm in STUDY.arms() if arm.role == "control"] == ["half-data"]
     assert not [id for (id, arm), claim in TRIAL.healthy.items() if arm == "half-data" and claim.expected]
 
 
+@pytest.mark.long
 def test_figures_and_story_have_the_numbers():
     drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
     assert list(drawn) == ["over-time", "neurons", "spectra", "wheel"]
@@ -79,6 +83,7 @@ def test_figures_and_story_have_the_numbers():
     assert story.headlines.keys() <= {f"{id}@{arm}" for id, arm in TRIAL.healthy}
 
 
+@pytest.mark.long
 def test_the_story_turns_with_what_was_found():
     trained = TRIAL.run("trained")
     lost = {**TRIAL.runs, "trained": trained.assign(margin_everywhere=0.01 * trained.margin_everywhere)}

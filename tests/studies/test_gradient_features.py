@@ -62,6 +62,7 @@ WIDE = {
 TOO_EASY = {("thresholds-make-the-ticket", "parity-ticket-fitting")}  # three signs are learned without thresholds
 
 
+@pytest.mark.long
 def test_what_is_expected_holds_and_what_is_not_fails():
     for key, claim in TRIAL.healthy.items():
         few = claim.law == "share" and claim.stands == claim.expected  # more replicas would decide it as it should be
@@ -69,6 +70,7 @@ def test_what_is_expected_holds_and_what_is_not_fails():
         assert claim.verdict in wanted or key in TOO_EASY, key
 
 
+@pytest.mark.long
 def test_every_statement_is_put_to_the_test():
     assert {claim for claim, _ in TRIAL.healthy} == {s.id for s in STUDY.statements()}
 
@@ -88,6 +90,7 @@ def test_what_is_wrong_in_the_text_is_judged_beside_its_corrected_form():
         assert expected[right]
 
 
+@pytest.mark.long
 def test_figures_and_story_have_the_numbers():
     drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
     assert list(drawn) == ["directions", "cosines", "sure", "tickets", "over-spread", "random-map", "staircase"]
@@ -138,6 +141,7 @@ def test_one_network_that_descends_too_slowly_refutes_the_rate():
     assert claim.verdict == "fails"
 
 
+@pytest.mark.long
 def test_sentences_have_the_numbers_of_the_options():
     assert STUDY.dimension == 50
     drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
@@ -149,6 +153,7 @@ def test_sentences_have_the_numbers_of_the_options():
     assert "default" in trivial.note
 
 
+@pytest.mark.long
 def test_the_network_is_compared_with_as_many_random_features():
     whole, run = study.GradientFeatures(), TRIAL.run(SPREADS)
     assert probes.counts_beside(4 * whole.quarter) == [50, 100, 200, 400]
@@ -161,6 +166,7 @@ def test_the_network_is_compared_with_as_many_random_features():
     assert labels == ["network", "100 random features", "160 random features", "knows the features"]
 
 
+@pytest.mark.long
 def test_runs_that_were_stored_without_as_many_random_features_are_not_compared_with_fewer_or_more():
     run = TRIAL.run(SPREADS)
     before = dict(TRIAL.runs) | {SPREADS: run.isel(count=[0, 1, 3, 4])}
@@ -171,6 +177,7 @@ def test_runs_that_were_stored_without_as_many_random_features_are_not_compared_
     assert labels == ["network", "100 random features", "400 random features", "knows the features"]
 
 
+@pytest.mark.long
 def test_what_the_page_says_of_the_text_turns_with_the_verdict():
     keys = ["lottery-ticket@parity-ticket", "remark-b45@parity-neurons"]
     said = STUDY.story(TRIAL.runs, []).headlines

@@ -45,6 +45,7 @@ TOO_SHORT = ("larger-networks-learn-other-tasks", "trained")
 """Other tasks, which are rare there, are learned later."""
 
 
+@pytest.mark.long
 def test_what_is_expected_holds_and_what_is_not_fails():
     for key, claim in TRIAL.healthy.items():
         holds = claim.expected and key != TOO_SHORT
@@ -52,16 +53,19 @@ def test_what_is_expected_holds_and_what_is_not_fails():
         assert claim.verdict in wanted, key
 
 
+@pytest.mark.long
 def test_every_statement_is_put_to_the_test():
     assert {claim for claim, _ in TRIAL.healthy} == {s.id for s in STUDY.statements()}
 
 
+@pytest.mark.long
 def test_nothing_is_expected_of_controls():
     controls = {arm.name for arm in STUDY.arms() if arm.role == "control"}
     assert controls == {"half-the-heads", "unrelated-prompts"}
     assert not [key for key, claim in TRIAL.healthy.items() if key[1] in controls and claim.expected]
 
 
+@pytest.mark.long
 def test_heads_are_fewer_than_printed_from_eight_features_on():
     needed = {arm: claim for (name, arm), claim in TRIAL.healthy.items() if name == "heads-needed"}
     assert [needed[f"d={d}"].measured for d in (2, 4, 8, 16)] == [2, 4, 5, 6]
@@ -69,6 +73,7 @@ def test_heads_are_fewer_than_printed_from_eight_features_on():
     assert "5 do, of which features have 01 02 12 03 13 23 04 14; printed: 6." in needed["d=8"].note
 
 
+@pytest.mark.long
 def test_figures_and_story_have_the_numbers():
     drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
     assert list(drawn) == ["margins", "accuracy", "sizes", "left-out", "trained"]
@@ -334,6 +339,7 @@ def test_a_fault_takes_holds_from_an_expected_claim(monkeypatch, fault):
     TRIAL.require_noticed(fault, monkeypatch)
 
 
+@pytest.mark.long
 def test_what_noise_costs_large_networks_is_judged_by_its_sign():
     """A quarter of the training does not decide it, so it is judged on losses that are made up."""
     run = TRIAL.run(TRAINED)

@@ -135,23 +135,27 @@ TOO_FEW_REPLICAS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("id", HOLD)
 def test_what_is_expected_holds_already_at_this_size(id):
     assert [claim for claim in TRIAL.healthy.values() if claim.id == id and claim.expected and claim.verdict == "holds"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("id", FAIL)
 def test_what_the_papers_get_wrong_fails_already_at_this_size(id):
     found = [claim for claim in TRIAL.healthy.values() if claim.id == id]
     assert [claim for claim in found if not claim.expected and claim.verdict == "fails"]
 
 
+@pytest.mark.long
 def test_no_expected_claim_fails():
     expected = [claim for claim in TRIAL.healthy.values() if claim.expected]
     assert {claim.id for claim in expected} == {*HOLD, *TOO_FEW_REPLICAS}
     assert not [claim.id for claim in expected if claim.verdict == "fails"]
 
 
+@pytest.mark.long
 def test_every_statement_is_put_to_the_test_and_no_claim_is_made_twice():
     claims = STUDY.claims(TRIAL.runs)
     assert {claim.id for claim in claims} == {statement.id for statement in Imbalance.statements()}
@@ -164,6 +168,7 @@ def test_every_statement_is_put_to_the_test_and_no_claim_is_made_twice():
         assert (claim.relation == "=") == (claim.kind in ("identity", "scaling"))
 
 
+@pytest.mark.long
 def test_on_the_control_nothing_holds():
     control = [claim for claim in TRIAL.healthy.values() if claim.arm == "heat-map-balanced"]
     assert {claim.id for claim in control} == {"heatmap-majority-first", "heatmap-every-neuron"}
@@ -171,6 +176,7 @@ def test_on_the_control_nothing_holds():
     assert [arm.name for arm in STUDY.arms() if arm.role == "control"] == ["heat-map-balanced"]
 
 
+@pytest.mark.long
 def test_closed_forms_of_uniform_attention_are_not_expected_under_another():
     softmax = replace(STUDY, learner=replace(STUDY.learner, attention="softmax"))
     expected = {claim.id for claim in softmax.claims(TRIAL.runs) if claim.expected}
@@ -193,6 +199,7 @@ def test_closed_forms_of_uniform_attention_are_not_expected_under_another():
     }
 
 
+@pytest.mark.long
 def test_closed_forms_in_which_every_token_shows_a_feature_are_not_expected_where_some_do():
     some = replace(STUDY, data=replace(STUDY.data, token_activity=0.7))
     expected = {claim.id for claim in some.claims(TRIAL.runs) if claim.expected}
@@ -230,6 +237,7 @@ def test_what_batches_add_off_the_features_is_part_of_the_prediction():
     assert found.verdict == "holds"
 
 
+@pytest.mark.long
 def test_the_story_turns_with_what_was_measured():
     runs = TRIAL.runs
     story = STUDY.story(runs, list(TRIAL.healthy.values()))
@@ -251,6 +259,7 @@ def test_the_story_turns_with_what_was_measured():
     assert "reach an unknown amount of" in STUDY.story(unknown, []).found
 
 
+@pytest.mark.long
 def test_figures_say_what_was_measured():
     figures = list(STUDY.figures(TRIAL.runs))
     names = ["heat-map", "stage-one", "stage-two", "figures-1-2", "figures-3-4", "late"]

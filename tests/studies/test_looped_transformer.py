@@ -31,22 +31,26 @@ WIDE = {
 """Claims that six prompts and 60 steps leave undecided on some arm."""
 
 
+@pytest.mark.long
 def test_what_is_expected_holds_and_what_is_not_fails():
     for key, claim in TRIAL.healthy.items():
         wanted = ("holds" if claim.expected else "fails",) + ("undecided",) * (key in UNTOLD or key[0] in WIDE)
         assert claim.verdict in wanted, key
 
 
+@pytest.mark.long
 def test_every_statement_is_put_to_the_test():
     assert {claim for claim, _ in TRIAL.healthy} | {"rounding-floor-crossing"} == {s.id for s in STUDY.statements()}
 
 
+@pytest.mark.long
 def test_wrong_masks_are_controls_on_which_nothing_is_expected():
     controls = {arm.name for arm in STUDY.arms() if arm.role == "control"}
     assert controls == {"query-and-itself", "causal"}
     assert not [key for key, claim in TRIAL.healthy.items() if key[1] in controls and claim.expected]
 
 
+@pytest.mark.long
 def test_figures_and_story_have_the_numbers():
     drawn = list(STUDY.figures(TRIAL.runs))
     assert [figure.id for figure in drawn] == ["figure-8-1", "elsewhere", "trained"]
@@ -62,6 +66,7 @@ def test_figures_and_story_have_the_numbers():
     assert "is not always a step" in STUDY.story(broken, STUDY.claims(broken)).found
 
 
+@pytest.mark.long
 def test_headlines_turn_with_their_claims():
     told = {
         ("error-bound", REAL): [(0.1, 0.9), (1.1, 1.2), (0.9, 1.1)],

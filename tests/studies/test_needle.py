@@ -206,6 +206,7 @@ def test_methods_that_came_later_are_compared_where_they_are_named():
     assert {"AdaKV", "FastKV", "PromptDistill"} <= next(iter(chosen.figures(runs))).panels.keys()
 
 
+@pytest.mark.long
 def test_the_page_shows_the_prompt_of_each_length_on_which_methods_differ_most():
     said = {}
     for arm in METHODS_ALONE.arms():
@@ -230,6 +231,7 @@ def test_the_page_shows_the_prompt_of_each_length_on_which_methods_differ_most()
     assert list(METHODS_ALONE.tables(TRIAL.runs)) == [], "where nothing said is stored"
 
 
+@pytest.mark.long
 def test_grids_show_means_over_prompts_and_replicas():
     grid = next(iter(SMALL.figures(TRIAL.runs)))
     assert (grid.rows, grid.columns) == (["0", "50", "100"], ["112", "160"])
@@ -246,6 +248,7 @@ def test_scores_without_reading_are_noticed(monkeypatch):
     TRIAL.require_noticed(FAULT, monkeypatch)
 
 
+@pytest.mark.long
 def test_methods_are_not_compared_where_nothing_is_answered():
     silent = {arm: run.assign(normalised=0 * run.normalised) for arm, run in asked(TRIAL.runs).items()}
     found = by_name(METHODS_ALONE.claims(many(silent)))
@@ -253,6 +256,7 @@ def test_methods_are_not_compared_where_nothing_is_answered():
     assert {claim.verdict for claim in found.values() if claim.id != "the-needle-matters"} == {"undecided"}
 
 
+@pytest.mark.long
 def test_without_full_attention_the_best_of_the_methods_says_whether_anything_is_answered():
     for score, verdict in ((0.9, "fails"), (0.1, "undecided")):
         runs = {arm: run.assign(normalised=0 * run.normalised) for arm, run in asked(TRIAL.runs).items()}
@@ -262,6 +266,7 @@ def test_without_full_attention_the_best_of_the_methods_says_whether_anything_is
         assert ("Nobody answers" in claim["gemfilter-beats-snapkv", "gemfilter"].note) == (verdict == "undecided")
 
 
+@pytest.mark.long
 def test_the_story_turns_with_what_is_found():
     def found(**scores: float) -> str:
         named = {name.replace("_", "-"): score for name, score in scores.items()}
@@ -288,6 +293,7 @@ def test_a_story_of_few_methods_is_told():
         assert len(story.headlines) == (methods == ("full",))
 
 
+@pytest.mark.long
 def test_a_tie_is_no_gain():
     full = TRIAL.run("full")
     found = judged(gemfilter=full, snapkv=full, question_kept=full)
@@ -491,6 +497,7 @@ def test_a_needle_that_the_model_cannot_read_is_refused_and_the_reason_said():
         measure(short, short.arm("full"), 1)
 
 
+@pytest.mark.long
 def test_pictures_show_what_claims_are_about():
     """Those of methods, what was never seen, and neither for heads."""
     shown = {figure.id: {*figure.claims} for figure in SMALL.figures(TRIAL.runs)}

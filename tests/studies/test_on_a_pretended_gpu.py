@@ -23,8 +23,6 @@ TRIED = [
     "imbalance/imbalanced",
     "longtail-images/plain",
     "prediction-head-images/linear",
-    "prediction-head/head",
-    "universality/labels",
 ]
 """Where numbers of the processor once met those of a GPU, or images had another size there."""
 ELSE = defaultdict(list)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from main_arms import on_arms
 from small_prediction_head import STUDY, TRIAL
 
 from featscope.axes import numeric_options
@@ -78,7 +79,7 @@ DO_NOT = [
 ]
 
 
-@pytest.mark.parametrize("claim", HOLD, ids="-".join)
+@pytest.mark.parametrize("claim", on_arms(HOLD, "head", "no-head"))
 def test_what_is_expected_stands_already_at_this_size(claim: tuple[str, str]):
     """Few replicas leave some of it undecided."""
     assert TRIAL.healthy[claim].expected
@@ -86,24 +87,27 @@ def test_what_is_expected_stands_already_at_this_size(claim: tuple[str, str]):
     assert TRIAL.healthy[claim].stands
 
 
-@pytest.mark.parametrize("claim", DO_NOT, ids="-".join)
+@pytest.mark.parametrize("claim", on_arms(DO_NOT, "head", "no-head"))
 def test_what_is_not_expected_does_not_hold(claim: tuple[str, str]):
     assert not TRIAL.healthy[claim].expected
     assert TRIAL.healthy[claim].verdict != "holds"
 
 
+@pytest.mark.long
 def test_every_statement_is_put_to_the_test_and_no_claim_is_made_twice():
     claims = STUDY.claims(TRIAL.runs)
     assert {claim.id for claim in claims} == {statement.id for statement in PredictionHeadStudy.statements()}
     assert len(TRIAL.healthy) == len(claims)
 
 
+@pytest.mark.long
 def test_figures_have_numbers():
     for figure in STUDY.figures(TRIAL.runs):
         for panel in getattr(figure, "panels", ()):
             assert all(np.isfinite(curve.y).any() for curve in panel.curves), (figure.id, panel.title)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rescues", "said"),
     [
@@ -124,6 +128,7 @@ def test_the_trajectory_that_is_shown_is_called_what_it_is(rescues: dict[tuple[i
     assert said in phases.caption
 
 
+@pytest.mark.long
 def test_the_story_has_the_shares_and_turns_with_what_was_found():
     claims, runs = list(TRIAL.healthy.values()), TRIAL.runs
     story = STUDY.story(runs, claims)
@@ -251,6 +256,7 @@ def test_a_neuron_that_has_learned_nothing_has_no_feature():
             assert "none of 400" not in claim.note
 
 
+@pytest.mark.long
 def test_what_is_not_rescued_in_time_is_left_out_and_the_rest_is_judged():
     """As in 1,000 dimensions, or of a slow head."""
     study = replace(STUDY, head=replace(STUDY.head, rate=0.01))

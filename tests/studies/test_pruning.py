@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from main_arms import on_arms
 from small_pruning import STUDY, TRIAL, remembered
 
 from featscope.axes import numeric_options, with_options
@@ -68,18 +69,19 @@ DO_NOT = [
 ]
 
 
-@pytest.mark.parametrize("claim", HOLD, ids="-".join)
+@pytest.mark.parametrize("claim", on_arms(HOLD, "one-step", "stationary"))
 def test_what_is_expected_holds_already_at_this_size(claim):
     assert TRIAL.healthy[claim].expected
     assert TRIAL.healthy[claim].verdict == "holds"
 
 
-@pytest.mark.parametrize("claim", DO_NOT, ids="-".join)
+@pytest.mark.parametrize("claim", on_arms(DO_NOT, "one-step", "stationary"))
 def test_what_is_not_expected_does_not_hold(claim):
     assert not TRIAL.healthy[claim].expected
     assert TRIAL.healthy[claim].verdict != "holds"
 
 
+@pytest.mark.long
 def test_every_statement_is_put_to_the_test_and_no_claim_is_made_twice():
     claims = STUDY.claims(TRIAL.runs)
     assert {claim.id for claim in claims} == {statement.id for statement in Pruning.statements()}
@@ -142,6 +144,7 @@ def test_by_the_gradient_of_the_pruned_network_what_the_theorys_does_is_not_expe
     }
 
 
+@pytest.mark.long
 def test_story_and_figures_say_what_was_measured():
     ratio = final_ratio(TRIAL.run("stationary"))
     claims, runs = list(TRIAL.healthy.values()), TRIAL.runs
@@ -171,6 +174,7 @@ def test_story_and_figures_say_what_was_measured():
     assert all(curve.high.max() <= 1 and curve.low.min() >= 0 for curve in overlap.curves)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "planted", "held", "pruned"),
     [

@@ -45,6 +45,7 @@ WIDE = {"mended-variance", "many-labels-close-the-gap", "complexity-ratio", "cka
 """Claims that few draws leave undecided."""
 
 
+@pytest.mark.long
 def test_what_is_expected_holds_and_what_is_not_fails():
     for key, claim in TRIAL.healthy.items():
         if key[0] not in SHORT and key != ("finetune-near-wstar", FAR):
@@ -52,16 +53,19 @@ def test_what_is_expected_holds_and_what_is_not_fails():
             assert claim.verdict in wanted, key
 
 
+@pytest.mark.long
 def test_every_statement_is_put_to_the_test():
     assert {claim for claim, _ in TRIAL.healthy} == {s.id for s in STUDY.statements()}
 
 
+@pytest.mark.long
 def test_nothing_is_expected_of_controls():
     controls = {arm.name for arm in STUDY.arms() if arm.role == "control"}
     assert controls == {"random-tables-unrelated", "searched-tables-plain", "unrelated-pairs"}
     assert not [key for key, claim in TRIAL.healthy.items() if key[1] in controls and claim.expected]
 
 
+@pytest.mark.long
 def test_figures_and_story_have_the_numbers():
     drawn = {figure.id: figure for figure in STUDY.figures(TRIAL.runs)}
     assert list(drawn) == ["kept", "errors", "matrices", "on-the-way", "complexity", "norms"]

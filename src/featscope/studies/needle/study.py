@@ -281,10 +281,10 @@ def ahead(runs: Runs, one: str, other: str) -> Found | None:
     """
     if not {one, other} <= runs.keys():
         return None
-    asked = {arm: run.normalised for arm, run in runs.items() if "normalised" in run}
-    means = {arm: found.mean(("length", "depth", "prompt"), skipna=False) for arm, found in asked.items()}
-    compared = ["full"] if "full" in means else [arm for arm in means if arm != "no-needle"]
-    best = np.max([float((means[arm] - means["no-needle"]).mean()) for arm in compared])
+    answer = ["full"] if "full" in runs else [a for a, run in runs.items() if "normalised" in run and a != "no-needle"]
+    scores = {arm: runs[arm].normalised for arm in {one, other, "no-needle", *answer}}
+    means = {arm: score.mean(("length", "depth", "prompt"), skipna=False) for arm, score in scores.items()}
+    best = np.max([float((means[arm] - means["no-needle"]).mean()) for arm in answer])
     told = other == "no-needle" or best >= HALF  # there is what can be lost; not known where best is NaN
     why = "" if told else f"Nobody answers: {best:.2f} more than without the needle, where {HALF:g} is asked for."
-    return Found((means[one] - means[other]) * (1.0 if told else np.nan), why, trials=asked[one].isel(replica=0).size)
+    return Found((means[one] - means[other]) * (1.0 if told else np.nan), why, trials=scores[one].isel(replica=0).size)
