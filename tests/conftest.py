@@ -88,7 +88,7 @@ EVERY = 10
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--long``: nothing is left for another time."""
-    parser.addoption("--long", action="store_true", help="all planted faults and pages, which take twice as long")
+    parser.addoption("--long", action="store_true", help="all planted faults, trials and pages: three times as long")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -141,5 +141,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(f"skipped: {', '.join(what)}, {reason}")
     if not terminalreporter.config.option.long:
         terminalreporter.write_line(
-            f"of planted faults one in {EVERY} or fewer, of pages and clusters some: make test-long has all"
+            f"left out: whole trials of some studies, {EVERY - 1} of {EVERY} planted faults, most pages (--long)"
         )

@@ -13,6 +13,7 @@ from main_arms import on_arms
 from small_pruning import STUDY, TRIAL, remembered
 
 from featscope.axes import numeric_options, with_options
+from featscope.claims import Claim
 from featscope.cli import main
 from featscope.data import SparseTokens
 from featscope.losses import InfoNCE
@@ -25,7 +26,7 @@ from featscope.studies import Axis, last
 from featscope.studies.pruning import Pruning, probes
 from featscope.studies.pruning.study import at, final_ratio
 from featscope.studies.sweep import Sweep
-from featscope.testing import by_name, measure
+from featscope.testing import measure
 from featscope.theory.pruning import logit_gap
 from featscope.training import SGD, ContrastivePairs, MagnitudePruning, ProportionalBias
 
@@ -204,9 +205,10 @@ def test_where_too_much_is_pruned_some_features_are_hidden_altogether_and_number
     assert (claim.measured, claim.verdict) == (1.0, "holds")
 
 
-def judged_with(name: str, run: xr.Dataset):
-    """The claims where one arm measured something else."""
-    return by_name(STUDY.claims(TRIAL.runs | {name: run}))
+def judged_with(claim: str, arm: str, run: xr.Dataset) -> Claim:
+    """A claim about one arm, where that measured something else."""
+    (test,) = (test for test in STUDY.tests if test.statement.id == claim)
+    return test.judge(STUDY, arm, {arm: run})
 
 
 def test_replicas_that_are_given_up_count_as_diverged():
@@ -216,7 +218,7 @@ def test_replicas_that_are_given_up_count_as_diverged():
     lost["last_step"].loc[{"ratio": 0.75}] = int(lost["step"][lost["step"] < 100][-1])
     for diverged, verdict in ((100, "holds"), (-1, "fails")):
         lost["diverged"].loc[{"ratio": 0.75}] = diverged
-        assert judged_with("too-much", lost)["divergence-when-all-pruned", "too-much"].verdict == verdict
+        assert judged_with("divergence-when-all-pruned", "too-much", lost).verdict == verdict
 
 
 def test_rare_features_have_neurons_of_their_own_from_the_start_with_and_without_pruning():
@@ -231,7 +233,7 @@ def test_the_overlap_is_that_of_the_first_look_after_pruning_begins():
     run = TRIAL.run("random-start-direction").copy(deep=True)
     assert 500 in run["step"].values
     run["overlap"][:] = xr.where(run["step"] == 500, 0.25, 1.0)
-    claim = judged_with("random-start-direction", run)["pruned-are-minority", "random-start-direction"]
+    claim = judged_with("pruned-are-minority", "random-start-direction", run)
     assert claim.measured == 0.25
 
 

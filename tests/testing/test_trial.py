@@ -150,6 +150,16 @@ def test_one_claim_runs_the_arms_that_it_looks_at_and_is_as_among_all(trial, bui
             alone.healthy[key]
 
 
+def test_claims_that_a_study_makes_in_its_own_way_are_those(trial):
+    class Renamed(Pulled):
+        def claims(self, runs):
+            return [replace(claim, arm=f"{claim.arm} here") for claim in super().claims(runs)]
+
+    found = Trial(Renamed(), replicas=8).healthy
+    assert found["comes-near", "pulled here"].measured == trial.healthy["comes-near", "pulled"].measured
+    assert ("comes-near", "pulled") not in found
+
+
 def test_what_a_fault_may_be_in_is_not_taken_for_what_arms_measure_without(monkeypatch):
     trial = Trial(Pulled(), replicas=2)
     with pytest.raises(RuntimeError, match="the arm 'pulled' was not run before"):

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from featscope.losses.similarity import Masked, Representations, paired, products, require_pairs
+from featscope.losses.similarity import Masked, Representations, paired, products, require_pairs, require_rows
 from featscope.numbers import as_written, per_replica, wide
 from featscope.options import require, require_word
 
@@ -46,9 +46,10 @@ class InfoNCE:
         """The loss of each replica, in nats (times τ), with a set of negatives for all anchors.
 
         Raises:
-            ValueError: anchors and positives differ in shape.
+            ValueError: anchors and positives differ in shape, or there are no anchors or no negatives.
         """
         require_pairs(anchor, positive)
+        require_rows("negatives", negatives.dense if isinstance(negatives, Masked) else negatives)
         with _in_full(anchor):
             anchor, positive, negatives = (_wide(part) for part in (anchor, positive, negatives))
             anchor = self._over_temperature(anchor)
@@ -59,7 +60,7 @@ class InfoNCE:
         """The loss of each replica, in nats (times τ), where other pairs' positives are an anchor's negatives.
 
         Raises:
-            ValueError: anchors and positives differ in shape.
+            ValueError: anchors and positives differ in shape, or there are none.
         """
         require_pairs(anchor, positive)
         with _in_full(anchor):

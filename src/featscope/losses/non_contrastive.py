@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from featscope.losses.similarity import of_length_one, stop_gradient
+from featscope.losses.similarity import of_length_one, require_rows, stop_gradient
 from featscope.numbers import as_written, per_replica, wide
 from featscope.options import require, require_word
 
@@ -51,7 +51,8 @@ class NonContrastive:
         """The loss of each replica.
 
         Raises:
-            ValueError: prediction and target differ in shape, or a batch of one sample is to be normalised over itself.
+            ValueError: prediction and target differ in shape or are empty, or a batch of one sample is to be normalised
+                over itself.
         """
         if prediction.shape != target.shape:
             raise ValueError(
@@ -63,6 +64,7 @@ class NonContrastive:
                 f"the batch has {prediction.shape[-2]} samples: expected two or more with normalization = 'batch', as "
                 "an output has no variance over fewer. Let the loader leave out a last batch of one: drop_last=True"
             )
+        require_rows("prediction", prediction)
         if self.stop_gradient:
             target = stop_gradient(target)
         with as_written(prediction.device):

@@ -45,7 +45,8 @@ class NTXent:
         """The mean over all 2 B views of this process, in nats; log(2 B - 1) when all views look the same.
 
         Raises:
-            ValueError: processes have batches of different sizes, or the two halves of the pairs differ in theirs.
+            ValueError: processes have batches of different sizes, the two halves of the pairs differ in theirs, or the
+                batch is empty.
         """
         if others():
             with as_written(anchor.device):
@@ -84,7 +85,7 @@ class NTXent:
         Among the views given here alone, whatever other processes have.
 
         Raises:
-            ValueError: the two halves of the pairs differ in shape.
+            ValueError: the two halves of the pairs differ in shape, or are empty.
         """
         with as_written(anchor.device):
             views = self._measured(anchor, positive)

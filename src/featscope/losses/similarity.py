@@ -42,10 +42,10 @@ Representations = Float[Tensor, "*replica batch neuron"] | Masked
 
 
 def require_pairs(anchor: Representations, positive: Representations) -> None:
-    """See that each anchor has a positive of its own; replicas may share theirs.
+    """See that there are pairs, and that each anchor has a positive of its own; replicas may share theirs.
 
     Raises:
-        ValueError: shapes differ.
+        ValueError: shapes differ, or the batch is empty.
     """
     one, other = (part.dense if isinstance(part, Masked) else part for part in (anchor, positive))
     if one.shape[-2:] != other.shape[-2:]:
@@ -53,6 +53,17 @@ def require_pairs(anchor: Representations, positive: Representations) -> None:
             f"anchor and positive have shapes {list(one.shape)} and {list(other.shape)}: expected one shape, as each "
             "row of one is the partner of the row in the same place of the other"
         )
+    require_rows("anchor", one)
+
+
+def require_rows(name: str, rows: Float[Tensor, "*replica row neuron"]) -> None:
+    """See that what is called ``name`` has rows: a mean over none of them is NaN, without a word.
+
+    Raises:
+        ValueError: it has none.
+    """
+    if not rows.shape[-2]:
+        raise ValueError(f"{name} has shape {list(rows.shape)}: expected a row or more. Pass empty batches over")
 
 
 def of_length_one(rows: Float[Tensor, "*row neuron"]) -> Float[Tensor, "*row neuron"]:

@@ -110,7 +110,8 @@ class _Judged(Mapping[tuple[str, str], Claim]):
 
     def __init__(self, trial: "Trial") -> None:
         self._trial = trial
-        self._tests = {test.statement.id: test for test in trial.study.tests}
+        one_by_one = type(trial.study).claims is Study.claims  # not as those of a sweep, which are of its points
+        self._tests = {test.statement.id: test for test in trial.study.tests if one_by_one}
         self._found: dict[tuple[str, str], Claim | None] = {}
 
     @cached_property
