@@ -1,8 +1,11 @@
 """Writing files so that a crash leaves the old version or the new one, never half of one."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from reprlib import repr as short
 from secrets import token_hex
+from typing import Any
 
 AS_IT_IS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """How `os.open` reads a file that anybody may have put there: no link is followed, no pipe waited for.
@@ -33,3 +36,17 @@ def atomic_write(path: Path, data: bytes) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, for ``json.loads(text, object_pairs_hook=each_once)``; of a name twice, the last would win.
+
+    Raises:
+        ValueError: a name is there twice.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{short(name)} is there twice")
+        found[name] = value
+    return found

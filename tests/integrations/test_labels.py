@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -81,8 +82,12 @@ def test_labels_that_are_not_taken_are_told_with_the_cure():
 
 def test_labels_in_a_column_or_a_list_are_labels():
     x, y = torch.randn(30, 6), torch.arange(30) % 3
-    for batch in ((x, y[:, None]), {"x": x, "labels": y[:, None]}, (x, y.tolist()), {"x": x, "labels": y.tolist()}):
-        assert HeldOut([batch], 30).labels.tolist() == y.tolist()
+    arrays = y.numpy(), y.numpy().astype(np.uint8), y[:, None].numpy()
+    for labels in (y[:, None], y.tolist(), *arrays):
+        assert HeldOut([(x, labels)], 30).labels.tolist() == y.tolist()
+        assert HeldOut([{"x": x, "labels": labels}], 30).labels.tolist() == y.tolist()
+    for batch in ((x, y.numpy() * 1.0), (x, y.numpy().astype(str))):
+        assert HeldOut([batch], 30).labels is None
     named = [2**127 + sample for sample in range(30)]  # as of uuid
     assert HeldOut([(x, y, named)], 30).labels.tolist() == y.tolist()
     assert HeldOut([{"x": x, "id": named}], 30).labels is None

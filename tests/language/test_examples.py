@@ -21,6 +21,7 @@ from featscope.options import ConfigError
         ('{"prompt": "a", "answer": []}', "allowed are a prompt and an answer with text"),
         ('{"prompt": "a", "answer": ["b", 1]}', "allowed are a prompt and an answer with text"),
         ('{"prompt": "a", "answer": "b", "task": 3}', "task = 3: allowed is a text"),
+        ('{"prompt": "a", "answer": "b", "answer": "c"}', "line 1, is no example .'answer' is there twice"),
         ("[]", "line 1, is no example"),
         ("[" * 200_000, "line 1, is no example"),
         ('{"prompt": "a \\ud800", "answer": "b"}', "line 1: allowed are a prompt"),

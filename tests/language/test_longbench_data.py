@@ -71,6 +71,9 @@ def test_a_file_that_cannot_be_read_is_named_with_the_cure(tmp_path):
     (tmp_path / "qasper.jsonl").write_text("{\n")
     with pytest.raises(ConfigError, match=r"qasper\.jsonl, line 1 is no JSON"):
         read_task(str(tmp_path), "qasper")
+    (tmp_path / "qasper.jsonl").write_text('{"input": "a", "input": "b", "context": "c", "answers": ["b"]}\n')
+    with pytest.raises(ConfigError, match=r"line 1 is no JSON \('input' is there twice\)"):
+        read_task(str(tmp_path), "qasper")
     (tmp_path / "qasper.jsonl").write_text("[" * 100_000)
     with pytest.raises(ConfigError, match=r"qasper\.jsonl, line 1 is no JSON"):
         read_task(str(tmp_path), "qasper")

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from math import lgamma, log
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Int, Shaped
 from torch import Tensor
@@ -77,9 +78,14 @@ def _entry(batch: Any) -> str:
 
 
 def _whole_numbers(found: Any, batch: Any) -> Shaped[Tensor, " sample"] | None:
-    """What holds a whole number, or a truth, for each sample, ``[sample]``, ``[sample, 1]`` or a list; else None."""
+    """What holds a whole number, or a truth, for each sample, ``[sample]``, ``[sample, 1]`` or a list; else None.
+
+    Arrays of NumPy are as tensors.
+    """
     if isinstance(found, list | tuple) and all(isinstance(one, int) and abs(one) < 2**63 for one in found):
         found = torch.tensor(found)
+    if isinstance(found, np.ndarray) and found.dtype.kind in "iub":
+        found = torch.from_numpy(found.astype(bool if found.dtype.kind == "b" else np.int64))
     if not isinstance(found, Tensor) or found.is_floating_point():
         return None
     if found.ndim == 2 and found.shape[1] == 1:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from featscope.files import atomic_write
+from featscope.files import atomic_write, each_once
 from featscope.options import ConfigError
 
 _ALLOWED = (
@@ -106,7 +106,7 @@ def read_examples(path: Path) -> list[Example]:
 
 def _example(where: str, line: str) -> Example:
     try:
-        given = json.loads(line)
+        given = json.loads(line, object_pairs_hook=each_once)
         asks = "document" in given or "question" in given
         if asks and "prompt" in given:
             raise ValueError("a prompt beside a document or a question")

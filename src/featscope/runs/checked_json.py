@@ -1,7 +1,7 @@
 """JSON of a run folder against type hints: what is wrong is said with file, field, value and cure."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from math import isfinite
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 from featscope.claims import Claim
 from featscope.claims.claim import Verdict
+from featscope.files import each_once
 from featscope.options import ConfigError
 from featscope.runs import checksum
 
@@ -41,7 +42,7 @@ def read_json(file: Path) -> Any:
     """
     cure = Place(file).cure
     try:
-        found = json.loads(file.read_bytes().decode(), parse_constant=_refuse, object_pairs_hook=_once)
+        found = json.loads(file.read_bytes().decode(), parse_constant=_refuse, object_pairs_hook=each_once)
         level = [found]
         for _ in range(_DEEPEST):
             level = [inner for one in level if isinstance(one, dict | list) for inner in _inside(one)]
@@ -66,15 +67,6 @@ def _inside(one: dict[str, Any] | list[Any]) -> Iterable[Any]:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no number there")
-
-
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{short(name)} is there twice")
-        found[name] = value
-    return found
 
 
 class Place(NamedTuple):

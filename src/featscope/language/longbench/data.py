@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from featscope.files import each_once
 from featscope.hub import asking_hub
 from featscope.language.examples import is_text
 from featscope.language.longbench.tasks import TASKS
@@ -131,7 +132,7 @@ def _downloaded(source: str, name: str = _ZIP, layout: str = _LAYOUT, hub: str =
 
 def _example(where: str, line: str, task: str) -> LongBenchExample:
     try:
-        found: Any = json.loads(line)
+        found: Any = json.loads(line, object_pairs_hook=each_once)
     except (ValueError, RecursionError) as error:  # no JSON, or one that is nested thousands of times
         raise ConfigError(
             f"{where} is no JSON ({str(error)[:100]}): allowed is an object a line. Correct the file."

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from featscope.files import each_once
 from featscope.language.examples import is_text
 from featscope.language.longbench import picked
 from featscope.language.longbench.data import LongBenchExample, one_file
@@ -108,7 +109,7 @@ def read_task(source: str, task: str) -> tuple[LongBenchExample, ...]:
 
 def _example(where: str, line: str, task: str) -> LongBenchExample:
     try:
-        given: Any = json.loads(line)
+        given: Any = json.loads(line, object_pairs_hook=each_once)
         context, asked, answers = given["context"], given["input"], given["answer"]
         options = given.get("options") or []
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
