@@ -80,9 +80,19 @@ def test_labels_that_are_not_taken_are_told_with_the_cure():
             assert HeldOut([batch], 30).labels is None
 
 
+def test_an_array_that_a_loader_fills_again_keeps_what_it_was():
+    def batches():
+        buffer = np.zeros(30, int)
+        for label in (1, 2):
+            buffer[:] = label
+            yield torch.randn(30, 6), buffer
+
+    assert HeldOut(batches(), 60).labels.tolist() == [1] * 30 + [2] * 30
+
+
 def test_labels_in_a_column_or_a_list_are_labels():
     x, y = torch.randn(30, 6), torch.arange(30) % 3
-    arrays = y.numpy(), y.numpy().astype(np.uint8), y[:, None].numpy()
+    arrays = y.numpy(), y.numpy().astype(np.uint8), y[:, None].numpy(), list(y.numpy())
     for labels in (y[:, None], y.tolist(), *arrays):
         assert HeldOut([(x, labels)], 30).labels.tolist() == y.tolist()
         assert HeldOut([{"x": x, "labels": labels}], 30).labels.tolist() == y.tolist()

@@ -26,7 +26,7 @@ def network() -> nn.Linear:
 
 
 def work(rank: int, out: str) -> None:
-    """Save the mean loss over processes, gradients, and what is said of batches of different sizes."""
+    """Save the mean loss over processes, gradients, and what is said of batches of different sizes and empty ones."""
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"file://{out}/meet", rank=rank, world_size=WORLD)
     net = nn.parallel.DistributedDataParallel(network())
@@ -35,11 +35,13 @@ def work(rank: int, out: str) -> None:
     loss.backward()
     total = loss.detach().clone()
     distributed.all_reduce(total)
-    refused = ""
-    try:
-        NTXent()(*torch.randn(2, SIZE + rank, 3))
-    except ValueError as error:
-        refused = str(error)
+    refused = []
+    for size in (SIZE + rank, SIZE * (1 - rank), 0):
+        for loss in (lambda rows: NTXent()(rows, rows), PENALTY):
+            try:
+                loss(torch.ones(size, 3))
+            except ValueError as error:
+                refused.append(str(error))
     torch.save([total / WORLD, [p.grad for p in net.parameters()], refused], f"{out}/{rank}.pt")
     while not Path(f"{out}/{1 - rank}.pt").exists():  # the other may still read what this one has sent
         time.sleep(0.02)

@@ -20,7 +20,7 @@ from featscope.probes import masked_noise
 from featscope.streams import Streams
 from featscope.studies.decoupling import horizon, stage_one, stage_three, stage_two
 from featscope.studies.decoupling.objectives import MaskedNegatives, SignTasks
-from featscope.testing import Fault, by_name
+from featscope.testing import Fault
 from featscope.theory import decoupling as theory
 from featscope.theory.ideal_network import IdealNetwork
 from featscope.theory.masked_neuron import gate_edge
@@ -357,5 +357,5 @@ def test_a_fault_in_what_is_measured_takes_holds_from_an_expected_claim(name, mo
     before = TRIAL.healthy[tuple(claim)]
     assert before.verdict == "holds" or (before.verdict == "undecided" and before.stands)
     monkeypatch.setattr(where, attribute, line)
-    after = by_name(TRIAL.study.claims(TRIAL.runs))[tuple(claim)]
+    after = TRIAL.judge_again(*claim)
     assert after.verdict == "fails" or (before.verdict == "holds" and after.verdict != "holds")

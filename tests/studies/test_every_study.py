@@ -1,6 +1,5 @@
 """What every study owes its reader, checked on each in seconds: one step of every arm, then all it says and shows."""
 
-import jaxtyping
 import numpy as np
 import pytest
 from one_step import NAMES, checked, one_step
@@ -10,18 +9,7 @@ from featscope.registry import find
 from featscope.report.run_report import content
 from featscope.runs.diverged import without_diverged
 
-FLOWS = ("prediction-head",)
-"""Some arms begin where a flow of hundreds of steps ends: types are checked in the tests of `featscope.training`."""
 
-
-@pytest.fixture
-def _types_are_checked_but_in_flows(name):
-    jaxtyping.config.update("jaxtyping_disable", name in FLOWS)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", True)
-
-
-@pytest.mark.usefixtures("_types_are_checked_but_in_flows")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_step_of_every_arm_then_all_claims_and_figures(name):
     found, study, _ = checked(name)

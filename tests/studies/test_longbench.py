@@ -152,8 +152,10 @@ FAULTS = {
 def test_planted_scores_change_the_verdict(name, monkeypatch):
     scores, claim, arm, verdict, arms = FAULTS[name]
     assert trial().healthy[claim, arm].verdict == ("fails" if arm == "middle-row" else "holds")
+    for each in arms:
+        trial().run(each)
     monkeypatch.setattr(benchmark, "answer", planted(scores))
-    assert trial().again(*arms)[claim, arm].verdict == verdict
+    assert trial().judge_again(claim, arm, *arms).verdict == verdict
 
 
 STORIES = {
@@ -177,8 +179,9 @@ def test_the_story_turns_with_planted_scores(name, monkeypatch):
 
 
 def test_a_token_too_many_is_found(monkeypatch):
+    assert trial().healthy["kept-is-k", "gemfilter"].verdict == "holds"
     monkeypatch.setattr(benchmark, "answer", planted(healthy, kept=101))
-    assert trial().again("gemfilter")["kept-is-k", "gemfilter"].verdict == "fails"
+    assert trial().judge_again("kept-is-k", "gemfilter", "gemfilter").verdict == "fails"
 
 
 @pytest.mark.parametrize(("keep", "verdict"), [(1024, "holds"), (4096, "fails")])
@@ -307,7 +310,7 @@ def test_a_run_on_made_up_data_says_so_and_expects_nothing_of_it(answers, tmp_pa
 
 def test_answers_are_stored_to_be_read(answers, tmp_path):
     write(tmp_path / "data", {"trec": 2, "qasper": 1})
-    chosen = study(data=str(tmp_path / "data"), tasks=("trec", "qasper"))
+    chosen = study(data=str(tmp_path / "data"), tasks=("trec", "qasper"), methods=("full", "snapkv"))
     run(chosen, Settings(), tmp_path / "run")
     assert export_run([str(tmp_path / "run")]) == 0
     rows = pd.read_csv(tmp_path / "run/tables/snapkv.replica-example.csv")
@@ -330,7 +333,7 @@ def test_answers_are_stored_to_be_read(answers, tmp_path):
 
 def test_nothing_is_stored_of_what_is_redacted(answers, tmp_path):
     write(tmp_path / "data", {"trec": 1})
-    chosen = study(data=str(tmp_path / "data"), tasks=("trec",), redact=True)
+    chosen = study(data=str(tmp_path / "data"), tasks=("trec",), methods=("full", "snapkv"), redact=True)
     run(chosen, Settings(), tmp_path / "run")
     found = with_texts(tmp_path / "run", read_trajectory(tmp_path / "run"))["full"]
     assert "said" not in found

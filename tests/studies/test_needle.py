@@ -370,8 +370,8 @@ def read_by(model, tokenizer, monkeypatch):
     """Claims about what was never seen, as if ``model`` had read 192 prompts of each kind and length."""
     monkeypatch.setattr(unseen, "load_once", lambda name, device: (model, tokenizer))
     runs = {kind: xr.concat([measure(SMALL, SMALL.arm(kind), 1)] * 96, "replica") for kind in KINDS}
-    found = judged(**runs)
-    return {name: claim for (name, arm), claim in found.items() if arm in KINDS}
+    of = {test: arm for test in SMALL.tests for arm in test.arms(SMALL) if arm in KINDS}
+    return {test.statement.id: test.judge(SMALL, arm, runs) for test, arm in of.items()}
 
 
 def test_a_model_that_reads_nothing_is_seen(tokenizer, monkeypatch):

@@ -66,6 +66,7 @@ def test_every_statement_fails_somewhere_or_has_a_planted_fault():
 
 
 def test_sequences_that_have_not_passed_decide_nothing():
+    assert TRIAL.runs
     claims = TRIAL.again("step-sizes", steps=2)
     decided = {claim.id for (_, arm), claim in claims.items() if arm == "step-sizes" and claim.verdict != "undecided"}
     assert decided == {"paths-are-as-drawn"}  # of the first steps alone
@@ -353,6 +354,7 @@ def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
 
 def test_blocks_are_no_part_of_the_result(monkeypatch):
     """The draws of a block have one address, so that blocks of another length draw other numbers of the same law."""
+    assert TRIAL.runs
     for module in (power_sequences, replay, assumed):
         monkeypatch.setattr(module, "BLOCK", 37)
     of_blocks = {**TRIAL.runs, "step-sizes": TRIAL.measure(TRIAL.arms["step-sizes"])}

@@ -145,9 +145,19 @@ def test_one_claim_runs_the_arms_that_it_looks_at_and_is_as_among_all(trial, bui
     assert built == ["Counted"]
     assert alone.healthy[nearer] == trial.healthy[nearer]
     assert built == ["Counted"] * 2  # "loose", too
-    for key in (("comes-near", "single"), ("comes-nearest", "pulled")):  # judged on other arms; no claim
+    for key in (("comes-near", "single"), ("comes-nearest", "pulled"), "comes-near"):  # judged on other arms; no claims
+        assert key not in alone.healthy
         with pytest.raises(KeyError):
             alone.healthy[key]
+
+
+def test_an_error_within_a_claim_or_an_arm_is_none_of_a_claim_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(Pulled.comes_near, "method", lambda self, run: run["distanse"])
+    with pytest.raises(LookupError, match=r"in the claim 'comes-near' on 'pulled': there is no .*distanse"):
+        ("comes-near", "pulled") in Trial(Pulled(), replicas=2).healthy  # noqa: B015
+    monkeypatch.setattr(Squares, "__call__", lambda *given: {}["no such square"])
+    with pytest.raises(LookupError, match="in the arm 'pulled': there is no 'no such square'"):
+        Trial(Pulled(), replicas=2).healthy.get(("begins-somewhere", "pulled"))
 
 
 def test_claims_that_a_study_makes_in_its_own_way_are_those(trial):

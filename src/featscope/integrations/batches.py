@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
@@ -28,11 +29,13 @@ def first_batches(batches: Iterable[Any], samples: int) -> tuple[list[Any], bool
 
 
 def copied(batch: Any) -> Any:
-    """A batch with its tensors copied, in tuples, lists and mappings of any depth."""
+    """A batch with its tensors and arrays copied, in tuples, lists and mappings of any depth."""
 
     def other(held: Any) -> Any:
         if isinstance(held, Tensor):
             return held.detach().clone()
+        if isinstance(held, np.ndarray):
+            return held.copy()
         if isinstance(held, Mapping):  # which tree_map does not know, as a tokenizer's
             new: Any = copy(held)
             for name, value in held.items():

@@ -82,7 +82,9 @@ def _whole_numbers(found: Any, batch: Any) -> Shaped[Tensor, " sample"] | None:
 
     Arrays of NumPy are as tensors.
     """
-    if isinstance(found, list | tuple) and all(isinstance(one, int) and abs(one) < 2**63 for one in found):
+    if isinstance(found, list | tuple) and all(
+        isinstance(one, int | np.integer) and abs(int(one)) < 2**63 for one in found
+    ):
         found = torch.tensor(found)
     if isinstance(found, np.ndarray) and found.dtype.kind in "iub":
         found = torch.from_numpy(found.astype(bool if found.dtype.kind == "b" else np.int64))

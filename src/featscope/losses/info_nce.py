@@ -49,6 +49,7 @@ class InfoNCE:
             ValueError: anchors and positives differ in shape, or there are no anchors or no negatives.
         """
         require_pairs(anchor, positive)
+        require_rows("anchor", anchor.dense if isinstance(anchor, Masked) else anchor)
         require_rows("negatives", negatives.dense if isinstance(negatives, Masked) else negatives)
         with _in_full(anchor):
             anchor, positive, negatives = (_wide(part) for part in (anchor, positive, negatives))
@@ -63,6 +64,7 @@ class InfoNCE:
             ValueError: anchors and positives differ in shape, or there are none.
         """
         require_pairs(anchor, positive)
+        require_rows("anchor", anchor.dense if isinstance(anchor, Masked) else anchor)
         with _in_full(anchor):
             anchor, positive = _wide(anchor), _wide(positive)
             anchor = self._over_temperature(anchor)

@@ -8,7 +8,7 @@ from torch import Tensor, distributed
 from torch.nn.functional import cross_entropy
 
 from featscope.losses.processes import gathered, others, require_equal
-from featscope.losses.similarity import of_length_one, require_pairs
+from featscope.losses.similarity import of_length_one, require_pairs, require_rows
 from featscope.numbers import as_written, wide
 from featscope.options import require
 
@@ -56,8 +56,8 @@ class NTXent:
     def _among_processes(
         self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
     ) -> Float[Tensor, ""]:
+        require_equal(len(anchor), anchor.device)
         views = self._measured(anchor, positive)
-        require_equal(len(anchor), views.device)
         own = distributed.get_rank() * len(views) + torch.arange(len(views), device=views.device)
         similarity = views @ gathered(views).mT / self.temperature
         similarity = similarity.scatter(1, own[:, None], -torch.inf)
@@ -67,6 +67,7 @@ class NTXent:
         self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]
     ) -> Float[Tensor, "view neuron"]:
         require_pairs(anchor, positive)
+        require_rows("anchor", anchor)
         views = torch.cat([anchor, positive])
         views = wide(views)
         return of_length_one(views) if self.normalize else views

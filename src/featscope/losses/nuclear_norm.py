@@ -69,7 +69,6 @@ class NuclearNorm:
             ConfigError: there is a warm-up, and no step is given.
             ValueError: the batch is empty, or processes that gather have batches of different sizes, or of replicas.
         """
-        require_rows("features", features)
         if self.warmup and step is None:
             raise ConfigError(f"NuclearNorm.warmup = {self.warmup} needs the step: call it as penalty(features, step)")
         if step is not None and step < self.warmup:
@@ -79,6 +78,7 @@ class NuclearNorm:
                 raise ValueError(f"features have shape {list(features.shape)}: what processes share is [batch, neuron]")
             require_equal(len(features), features.device)
             features = gathered(features)
+        require_rows("features", features)
         rows = features.shape[-2]
         norm = _NuclearNorm.apply(features) / {"rows": rows, "batch": sqrt(rows), "none": 1.0}[self.normalize]
         return per_replica(self.weight, norm) * norm

@@ -5,6 +5,7 @@ P: Theoretical Analysis of Contrastive Learning under Imbalanced Data: From Trai
 
 from typing import Any, NamedTuple, NoReturn
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -42,10 +43,10 @@ Representations = Float[Tensor, "*replica batch neuron"] | Masked
 
 
 def require_pairs(anchor: Representations, positive: Representations) -> None:
-    """See that there are pairs, and that each anchor has a positive of its own; replicas may share theirs.
+    """See that each anchor has a positive of its own; replicas may share theirs.
 
     Raises:
-        ValueError: shapes differ, or the batch is empty.
+        ValueError: shapes differ.
     """
     one, other = (part.dense if isinstance(part, Masked) else part for part in (anchor, positive))
     if one.shape[-2:] != other.shape[-2:]:
@@ -53,7 +54,6 @@ def require_pairs(anchor: Representations, positive: Representations) -> None:
             f"anchor and positive have shapes {list(one.shape)} and {list(other.shape)}: expected one shape, as each "
             "row of one is the partner of the row in the same place of the other"
         )
-    require_rows("anchor", one)
 
 
 def require_rows(name: str, rows: Float[Tensor, "*replica row neuron"]) -> None:
@@ -62,7 +62,7 @@ def require_rows(name: str, rows: Float[Tensor, "*replica row neuron"]) -> None:
     Raises:
         ValueError: it has none.
     """
-    if not rows.shape[-2]:
+    if not torch.compiler.is_compiling() and not rows.shape[-2]:
         raise ValueError(f"{name} has shape {list(rows.shape)}: expected a row or more. Pass empty batches over")
 
 

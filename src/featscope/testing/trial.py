@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import xarray as xr
 
 from featscope.claims import Claim
+from featscope.claims.statement import Test
 from featscope.options import ConfigError
 from featscope.registry import find
 from featscope.runs.execute import join
@@ -93,7 +94,10 @@ class _Arms(Mapping[str, xr.Dataset]):
     def __getitem__(self, arm: str) -> xr.Dataset:
         if arm not in self._names:
             raise KeyError(arm)
-        return self._measured(arm)
+        try:
+            return self._measured(arm)
+        except KeyError as error:  # which would say here that there is no such arm
+            raise LookupError(f"in the arm {arm!r}: there is no {error}") from error
 
     def __contains__(self, arm: object) -> bool:
         return arm in self._names
@@ -109,9 +113,7 @@ class _Judged(Mapping[tuple[str, str], Claim]):
     """The claims of a trial: a single one runs the arms that it asks for, all together run all."""
 
     def __init__(self, trial: "Trial") -> None:
-        self._trial = trial
-        one_by_one = type(trial.study).claims is Study.claims  # not as those of a sweep, which are of its points
-        self._tests = {test.statement.id: test for test in trial.study.tests if one_by_one}
+        self._trial, self._tests = trial, tests_by_id(trial.study)
         self._found: dict[tuple[str, str], Claim | None] = {}
 
     @cached_property
@@ -119,6 +121,8 @@ class _Judged(Mapping[tuple[str, str], Claim]):
         return by_name(self._trial.study.claims(self._trial.runs))
 
     def __getitem__(self, key: tuple[str, str]) -> Claim:
+        if not isinstance(key, tuple) or len(key) != 2:
+            raise KeyError(key)
         claim, arm = key
         if "_all" in vars(self) or claim not in self._tests:
             return self._all[key]
@@ -130,9 +134,15 @@ class _Judged(Mapping[tuple[str, str], Claim]):
 
     def _judged(self, claim: str, arm: str) -> Claim | None:
         trial, test = self._trial, self._tests[claim]
-        if arm not in test.arms(trial.study):
+        if arm not in test.arms(trial.study) or (test.of_runs and arm not in trial.arms):
             return None
-        return test.judge(trial.study, arm, _Arms(trial.arms, trial.run))
+        try:
+            return test.judge(trial.study, arm, _Arms(trial.arms, trial.run))
+        except KeyError as error:  # which would say here that there is no such claim
+            raise LookupError(f"in the claim {claim!r} on {arm!r}: there is no {error}") from error
+        except Exception as error:
+            error.add_note(f"in the claim {claim!r} on {arm!r}")
+            raise
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self._all)
@@ -141,10 +151,16 @@ class _Judged(Mapping[tuple[str, str], Claim]):
         return len(self._all)
 
 
+def tests_by_id(study: Study) -> dict[str, Test]:
+    """What judges each claim of ``study`` by itself; nothing where it makes claims in a way of its own, as a sweep."""
+    return {test.statement.id: test for test in study.tests if type(study).claims is Study.claims}
+
+
 class Trial:
     """A study whose arms are run once as they are, and again with faults: same seed, same draws.
 
-    An arm is run when it is first asked for, so a fault costs the arms that its claim looks at.
+    An arm is run when it, or a claim that looks at it, is first asked for: a fault costs the arms of its claim. Ask
+    before you plant one by hand, as what is first run with it in place is kept.
 
     Args:
         study: the study, at a size that takes seconds.
@@ -217,8 +233,8 @@ class Trial:
         return self._judge(claim, arm, self.run_again(*arms, steps=steps))
 
     def _judge(self, claim: str, arm: str, runs: Mapping[str, xr.Dataset]) -> Claim:
-        test = next(test for test in self.study.tests if test.statement.id == claim)
-        found = test.judge(self.study, arm, runs)
+        test = tests_by_id(self.study).get(claim)
+        found = test.judge(self.study, arm, runs) if test else by_name(self.study.claims(runs)).get((claim, arm))
         if found is None:
             raise LookupError(f"{claim} on {arm} measures nothing now")
         return found
