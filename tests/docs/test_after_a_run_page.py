@@ -3,12 +3,15 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from featscope.report import report_run
 
 PAGE = Path(__file__).parents[2].joinpath("docs/after-a-run.md").read_text(encoding="utf-8")
 (IN_PYTHON,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 
 
+@pytest.mark.long
 def test_a_study_is_run_in_python(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict = {}

@@ -72,6 +72,7 @@ def test_what_was_not_tried_says_why(monkeypatch):
     assert {row["said"] for row in spent if row["method"] != "h2o"} == {"not tried: the budget of 0 s"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -88,6 +89,7 @@ def test_what_came_in_between_is_said(error, said):
     assert (found.said, found.seconds, found.output) == (said, (), None)
 
 
+@pytest.mark.long
 def test_a_long_round_runs_once_and_a_short_one_again():
     ran = []
     assert len(tried(lambda: lambda: ran.append(1), "cpu", 3, 60.0).seconds) == 3

@@ -170,7 +170,10 @@ def test_a_file_is_no_model(folder):
         load_model(str(folder / "model.safetensors"))
 
 
-@pytest.mark.parametrize("study", ["needle", "gemfilter", "longbench", "icl-attention", "icl-flipped-labels"])
+LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("gemfilter", "longbench", "icl-flipped-labels")]
+
+
+@pytest.mark.parametrize("study", ["needle", "icl-attention", *LONG])
 def test_studies_refuse_a_broken_model_and_write_nothing(study, folder, tmp_path, capfd):
     BROKEN["a layer is missing"][0](folder)
     option = "--models" if study.startswith("icl") else "--model"

@@ -5,6 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from retriever_task import TEXTS, WORDS
 from trainings import trainings
@@ -47,6 +48,7 @@ def test_the_shipped_model_answers():
     assert right >= 36
 
 
+@pytest.mark.long
 def test_the_shipped_model_is_read_in_part_for_words_that_it_never_saw():
     model, tokenizer = load_model("retriever")
     of, rng = Task(tokenizer, TEXTS * 5, WORDS[1], HELD_OUT), np.random.default_rng(0)

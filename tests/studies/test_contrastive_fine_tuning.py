@@ -421,6 +421,7 @@ def test_kinds_are_classes_of_other_sets_and_images_stay_as_many(monkeypatch):
     assert counts[0] > 40
 
 
+@pytest.mark.long
 def test_clusters_are_those_of_the_same_training(monkeypatch):
     sizes = ("images", source.Data(source.MADE_UP), (60,), (10,), (0,), 16, 20, 60, 0.01)
     found = clusters.Clusters(*sizes).asker(Streams(0, [0]))(60, 10, 0)

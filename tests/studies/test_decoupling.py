@@ -174,6 +174,7 @@ def test_every_statement_is_put_to_the_test_in_words_and_formulas_that_can_be_sh
         assert not [part for part in claim.statement.split("$")[1::2] if unknown_macros(part)]
 
 
+@pytest.mark.long
 def test_a_check_finds_nothing_wrong():
     assert check(Decoupling()).problems == []
 

@@ -37,6 +37,7 @@ def test_other_draws_do_not(tmp_path, monkeypatch):
     assert differing(study, study.arm("n=16"), there, tmp_path)
 
 
+@pytest.mark.long
 def test_nor_do_images_of_another_size(tmp_path):
     pytest.importorskip("kornia", reason="extra 'images' is not installed")
     study = find("prediction-head-images")[1]().smallest()

@@ -54,6 +54,7 @@ class Watcher:
         self.process.wait()
 
 
+@pytest.mark.long
 def test_a_page_that_stays_open(page, tmp_path):
     expect.set_options(timeout=20_000)
     folder = tmp_path / "run"
