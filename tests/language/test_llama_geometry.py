@@ -33,6 +33,7 @@ def by_line(rows):
     return {(row["tokens"], row["method"], row["attention"]): row for row in rows.rows}
 
 
+@pytest.mark.long
 def test_every_method_has_its_line_and_both_kinds_of_attention_agree(tmp_path):
     out = tmp_path / "found.json"
     found = by_line(measure(small(16384, out=out)))

@@ -366,6 +366,7 @@ def test_an_address_where_nothing_answers_is_refused_at_once(address):
         on_cluster(address)
 
 
+@pytest.mark.long
 def test_an_address_that_is_none_is_refused(tmp_path, address):
     with pytest.raises(
         ConfigError, match=r"--address = 'nonsense' is no address of a Ray cluster: allowed is HOST:PORT"

@@ -21,7 +21,6 @@ TESTS = Path(__file__).parents[1]
 OF_LANGUAGE = {"gemfilter", "icl-attention", "longbench", "needle"}
 TRIED = [
     "imbalance/imbalanced",
-    "longtail-images/plain",
     "prediction-head-images/linear",
 ]
 """Where numbers of the processor once met those of a GPU, or images had another size there."""
