@@ -78,8 +78,8 @@ def pytest_xdist_setupnodes() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """What ``-n auto`` stands for: one more than cores, as tests wait for processes and browsers that they start."""
-    return cores() + 1
+    """What ``-n auto`` stands for."""
+    return cores()
 
 
 EVERY = 10
