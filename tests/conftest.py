@@ -88,7 +88,7 @@ EVERY = 10
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--long``: nothing is left for another time."""
-    parser.addoption("--long", action="store_true", help="all planted faults, trials and pages: three times as long")
+    parser.addoption("--long", action="store_true", help="all planted faults, trials and pages")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

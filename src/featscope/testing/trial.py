@@ -113,7 +113,7 @@ class _Judged(Mapping[tuple[str, str], Claim]):
     """The claims of a trial: a single one runs the arms that it asks for, all together run all."""
 
     def __init__(self, trial: "Trial") -> None:
-        self._trial, self._tests = trial, tests_by_id(trial.study)
+        self._trial, self._tests = trial, _tests_by_id(trial.study)
         self._found: dict[tuple[str, str], Claim | None] = {}
 
     @cached_property
@@ -151,7 +151,7 @@ class _Judged(Mapping[tuple[str, str], Claim]):
         return len(self._all)
 
 
-def tests_by_id(study: Study) -> dict[str, Test]:
+def _tests_by_id(study: Study) -> dict[str, Test]:
     """What judges each claim of ``study`` by itself; nothing where it makes claims in a way of its own, as a sweep."""
     return {test.statement.id: test for test in study.tests if type(study).claims is Study.claims}
 
@@ -233,7 +233,7 @@ class Trial:
         return self._judge(claim, arm, self.run_again(*arms, steps=steps))
 
     def _judge(self, claim: str, arm: str, runs: Mapping[str, xr.Dataset]) -> Claim:
-        test = tests_by_id(self.study).get(claim)
+        test = _tests_by_id(self.study).get(claim)
         found = test.judge(self.study, arm, runs) if test else by_name(self.study.claims(runs)).get((claim, arm))
         if found is None:
             raise LookupError(f"{claim} on {arm} measures nothing now")
