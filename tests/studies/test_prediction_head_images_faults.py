@@ -34,7 +34,7 @@ SHAPES = Trial(
 PHOTOGRAPHS = PredictionHeadImages(
     data=str(CIFAR10), train=1000, test=1000, side=8, network=ResNet18(4), batch=64, steps=50, probe_every=50
 )
-LEARNING = Trial(PHOTOGRAPHS, replicas=5)
+LEARNING = Trial(PHOTOGRAPHS, replicas=8)
 COLLAPSING = Trial(replace(PHOTOGRAPHS, steps=40), replicas=3)
 
 build, represent = PredictionHead.build, probes.representations
