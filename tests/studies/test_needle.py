@@ -10,6 +10,7 @@ import torch
 import xarray as xr
 from torch.nn.functional import one_hot
 
+from featscope.claims.samples import Asked
 from featscope.language import haystack
 from featscope.language.attention import Attention
 from featscope.language.load import load_model
@@ -22,6 +23,7 @@ from featscope.runs.plain import from_plain, to_plain
 from featscope.streams import Streams
 from featscope.studies.needle import NeedleInAHaystack, arms, unseen
 from featscope.studies.needle.arms import KINDS
+from featscope.studies.needle.study import ahead
 from featscope.studies.needle.unseen import looks_at
 from featscope.studies.summaries import percent
 from featscope.testing import Fault, Trial, by_name, measure
@@ -58,6 +60,16 @@ def test_the_retriever_answers_and_not_without_the_needle():
     assert TRIAL.run("full").normalised.mean() > 0.95
     assert TRIAL.run("no-needle").normalised.mean() < 0.2
     assert TRIAL.healthy["the-needle-matters", "full"].measured > 0.75
+
+
+def test_a_comparison_looks_at_no_other_arm():
+    score = xr.DataArray(np.ones((2, 1, 1, 1)), dims=("replica", "length", "depth", "prompt"))
+    runs = {
+        arm: xr.Dataset({"normalised": score * points}) for arm, points in (("full", 1), ("no-needle", 0), ("h2o", 1))
+    }
+    asked = Asked(runs)
+    assert ahead(asked, "full", "no-needle").measured.values.tolist() == [1, 1]
+    assert asked.arms == {"full", "no-needle"}
 
 
 def test_all_arms_ask_the_same(monkeypatch):

@@ -49,8 +49,8 @@ class InfoNCE:
             ValueError: anchors and positives differ in shape, or there are no anchors or no negatives.
         """
         require_pairs(anchor, positive)
-        require_rows("anchor", anchor.dense if isinstance(anchor, Masked) else anchor)
-        require_rows("negatives", negatives.dense if isinstance(negatives, Masked) else negatives)
+        require_rows("anchor", anchor)
+        require_rows("negatives", negatives)
         with _in_full(anchor):
             anchor, positive, negatives = (_wide(part) for part in (anchor, positive, negatives))
             anchor = self._over_temperature(anchor)
@@ -64,7 +64,7 @@ class InfoNCE:
             ValueError: anchors and positives differ in shape, or there are none.
         """
         require_pairs(anchor, positive)
-        require_rows("anchor", anchor.dense if isinstance(anchor, Masked) else anchor)
+        require_rows("anchor", anchor)
         with _in_full(anchor):
             anchor, positive = _wide(anchor), _wide(positive)
             anchor = self._over_temperature(anchor)

@@ -56,14 +56,15 @@ def require_pairs(anchor: Representations, positive: Representations) -> None:
         )
 
 
-def require_rows(name: str, rows: Float[Tensor, "*replica row neuron"]) -> None:
+def require_rows(name: str, rows: Representations) -> None:
     """See that what is called ``name`` has rows: a mean over none of them is NaN, without a word.
 
     Raises:
         ValueError: it has none.
     """
-    if not torch.compiler.is_compiling() and not rows.shape[-2]:
-        raise ValueError(f"{name} has shape {list(rows.shape)}: expected a row or more. Pass empty batches over")
+    shape = (rows.dense if isinstance(rows, Masked) else rows).shape
+    if not torch.compiler.is_compiling() and not shape[-2]:
+        raise ValueError(f"{name} has shape {list(shape)}: expected a row or more. Pass empty batches over")
 
 
 def of_length_one(rows: Float[Tensor, "*row neuron"]) -> Float[Tensor, "*row neuron"]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from featscope.files import each_once
 from featscope.language.examples import is_text
 from featscope.language.longbench.data import LongBenchExample, one_file
 from featscope.language.longbench.picked import stated_letter
@@ -41,7 +42,7 @@ _FIELDS = ("question", "choice_A", "choice_B", "choice_C", "choice_D", "answer",
 def _all(source: str) -> tuple[tuple[str, LongBenchExample], ...]:
     where, text = one_file(source, _FILE, HUB)
     try:
-        given: Any = json.loads(text)
+        given: Any = json.loads(text, object_pairs_hook=each_once)
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"{where} is no JSON ({str(error)[:100]}): allowed is LongBench v2's own. Get it again."
