@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
 from transformers import LlamaForCausalLM
 
-_ALL_WEIGHTS_TO = 768  # tokens up to which attention weights are formed at once, which is faster on the processor
+_QUERIES = 256  # whose attention weights are formed at once on the processor
 
 
 def hidden(
@@ -78,12 +78,18 @@ def turns(length: int, size: int, base: float) -> tuple[Float[Tensor, "token siz
 
 def turned(of_heads: Tensor, cos: Tensor, sin: Tensor) -> Float[Tensor, "... size"]:
     """Queries or keys at their rotary positions, whose cosines and sines `turns` has."""
-    return of_heads * cos + of_heads.roll(of_heads.shape[-1] // 2, -1) * sin
+    halves = of_heads.chunk(2, -1)
+    return of_heads * cos + torch.cat(halves[::-1], -1) * sin
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, future: Tensor) -> Float[Tensor, "row head token size"]:
-    if query.shape[2] > _ALL_WEIGHTS_TO or query.is_cuda:
+    """Attention to what is not in the future: on the processor some queries at a time, to tokens up to the last."""
+    if query.is_cuda:
         return scaled_dot_product_attention(query, key, value, is_causal=True)
     q, k, v = (side.flatten(0, 1) for side in (query, key, value))
-    scores = torch.baddbmm(future, q, k.mT, alpha=query.shape[-1] ** -0.5)
-    return torch.bmm(scores.softmax(-1), v).view_as(query)
+    mixed = []
+    for begin in range(0, q.shape[1], _QUERIES):
+        some, seen = slice(begin, begin + _QUERIES), slice(begin + _QUERIES)
+        scores = torch.baddbmm(future[some, seen], q[:, some], k[:, seen].mT, alpha=query.shape[-1] ** -0.5)
+        mixed.append(torch.bmm(scores.softmax(-1), v[:, seen]))
+    return torch.cat(mixed, 1).view_as(query)

@@ -117,7 +117,8 @@ def of_looking(
 
     query = heads(layer.self_attn.q_proj(seen[row, place]), place)
     key = heads(layer.self_attn.k_proj(seen), slice(None))
-    scores = torch.einsum("qhs,qths->qht", query, key[row]) * size**-0.5
+    of_rows = query.split(batch.asks.sum(1).tolist())
+    scores = torch.cat([torch.einsum("qhs,ths->qht", *pair) for pair in zip(of_rows, key, strict=True)]) * size**-0.5
     later = torch.arange(states.shape[1], device=place.device) > place[:, None]
     paid = scores.masked_fill(later[:, None], -torch.inf).log_softmax(-1)
     sought = batch.sought[row, place][:, None, None].expand(-1, paid.shape[1], 1)
