@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.figure
 import numpy as np
 import pytest
 import report_samples as samples
@@ -24,10 +25,11 @@ from featscope.figures import (
     Verdicts,
 )
 from featscope.report import draw
-from featscope.report.draw import _filled
+from featscope.report.draw import _filled, _panel
 from featscope.report.draw_verdicts import draw_verdicts
 from featscope.report.figure_data import figure_data
 from featscope.report.geometry import band, bent, deviations, log_ticks, mark_labels
+from featscope.report.look import curve_swatches
 from featscope.studies.summaries import identities
 
 
@@ -47,6 +49,14 @@ def test_global_settings_stay_and_threads_agree(tmp_path: Path) -> None:
         list(pool.map(lambda path: draw(samples.bars(), path), paths))
     assert len({path.read_bytes() for path in paths}) == 1
     assert dict(mpl.rcParams) == before
+
+
+@pytest.mark.parametrize(("y", "least"), [([0, 0], -0.05), ([0, -1], -1.05), ([2, 2], 1.89)])
+def test_an_axis_of_zeros_alone_is_not_of_numbers_below(y: list[float], least: float) -> None:
+    panel = Panel("share", "step", "share", [Curve("all", np.array([0, 1]), np.array(y, dtype=float))])
+    axes = mpl.figure.Figure().add_subplot()
+    _panel(axes, panel, curve_swatches([panel]), 4)
+    assert axes.get_ylim()[0] == pytest.approx(least, abs=0.01)
 
 
 def test_unknown_type_is_refused(tmp_path: Path) -> None:

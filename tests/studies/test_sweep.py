@@ -167,7 +167,7 @@ def test_figures_show_every_measurement_over_the_first_axis(tmp_path):
     study = Sweep(Pull(), (TARGET, NOISE))
     outcome = run(study, Settings(replicas=4), tmp_path / "sweep")
     figures = shown(outcome, study)
-    assert list(figures) == ["at-the-last-step", "measured-once"]
+    assert list(figures) == ["at-the-last-step", "measured-once", "first-steps"]
     along = {panel.title: panel for panel in figures["at-the-last-step"].panels}
     assert list(along) == ["loss on fresh data", "how far it is", "numbers above the target"]
     assert [panel.title for panel in figures["measured-once"].panels] == ["where the first began", "test error"]
@@ -196,6 +196,40 @@ def test_figures_leave_out_runs_that_diverged_and_say_where_they_are(tmp_path):
     assert study.story(outcome.runs, []).found == "6 points over lr and noise, 3 replicas each; 6 of 18 runs diverged."
 
 
+def with_near(*steps: list[float], diverged: bool = False) -> dict[str, xr.DataArray]:
+    """A sweep over noise, three replicas at each of two points, that were near at these steps; -1 is never."""
+    gone = np.array([[-1, -1, -1], [-1, -1, 4 if diverged else -1]])
+    over = ("noise", "replica")
+    near = xr.DataArray(np.array(steps), dims=over, attrs={"units": "step"})
+    run = xr.Dataset({"near": near, "diverged": (over, gone)}, {"noise": list(NOISE.values)})
+    figures = {figure.id: figure for figure in Sweep(Pull(), (NOISE,)).figures({ARM: run})}
+    assert "left out" in figures["first-steps"].caption or not diverged
+    panels = {panel.title: panel for panel in figures["first-steps"].panels}
+    assert ("drawn where it came in all" in figures["first-steps"].caption) == ("near: in how many" in panels)
+    return panels
+
+
+def test_first_steps_of_events_are_drawn_over_the_axis():
+    (panel,) = with_near([2, 3, 4], [6, 7, 8]).values()
+    assert (panel.title, panel.y_label) == ("near", "first step")
+    assert panel.curves[0].y.tolist() == [3, 7]
+
+
+def test_where_an_event_did_not_come_in_all_its_share_is_drawn_and_no_mean_of_the_early_ones():
+    panels = with_near([2, 3, 4], [-1, 7, -1])
+    np.testing.assert_array_equal(panels["near"].curves[0].y, [3, np.nan])
+    share = panels["near: in how many"]
+    assert share.y_label == "share of replicas"
+    np.testing.assert_allclose(share.curves[0].y, [1, 1 / 3])
+    (never,) = with_near([-1, -1, -1], [-1, -1, -1]).values()
+    assert (never.title, never.curves[0].y.tolist()) == ("near: in how many", [0, 0])
+
+
+def test_replicas_that_diverged_lack_no_event():
+    (panel,) = with_near([2, 3, 4], [6, 8, np.nan], diverged=True).values()
+    assert panel.curves[0].y.tolist() == [3, 7]
+
+
 def test_of_one_replica_nothing_is_known_about_the_spread(tmp_path):
     outcome = sweep(tmp_path, NOISE, replicas=1)
     (curve,) = shown(outcome, Sweep(Pull(), (NOISE,)))["at-the-last-step"].panels[0].curves
@@ -214,7 +248,11 @@ def test_the_report_is_drawn_from_the_folder_and_has_no_empty_table(tmp_path):
     assert "A sweep of the arm pulled (as the options say) over 6 points" in page
     assert 'id="claims"' not in page
     assert 'class="tally"' not in page
-    assert sorted(png.name for png in (folder / "figures").iterdir()) == ["at-the-last-step.png", "measured-once.png"]
+    assert sorted(png.name for png in (folder / "figures").iterdir()) == [
+        "at-the-last-step.png",
+        "first-steps.png",
+        "measured-once.png",
+    ]
 
 
 @dataclass(frozen=True)

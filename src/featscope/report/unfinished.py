@@ -23,12 +23,12 @@ from featscope.report.arm_table import arm_tables
 from featscope.report.figure_data import figure_data
 from featscope.report.page import Content, write_page
 from featscope.report.provenance import command
-from featscope.runs.diverged import ABOUT_THE_RUN
 from featscope.runs.plain import from_plain
 from featscope.runs.program import FOREIGN
 from featscope.runs.stored import read_plan
 from featscope.runs.unfinished import SoFar, so_far
 from featscope.studies import Runs, Story, Study
+from featscope.studies.base import ABOUT_THE_RUN
 from featscope.studies.summaries import over_steps
 
 NAME = "unfinished.html"

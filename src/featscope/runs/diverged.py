@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import xarray as xr
 
-ABOUT_THE_RUN = ("diverged", "last_step")
-"""What is measured of how replicas ended."""
+from featscope.studies.base import ABOUT_THE_RUN
+
 _NAMED = 4  # arms
 
 

@@ -20,6 +20,8 @@ Assay = Callable[[Any], Mapping[str, Measurement]]
 """Measures an experiment."""
 Runs = Mapping[str, xr.Dataset]
 """Arm name -> what was measured on it, with dimensions ``replica``, ``step`` and those of the measurements."""
+ABOUT_THE_RUN = ("diverged", "last_step")
+"""What is measured of how replicas ended."""
 Role = Literal["arm", "control", "reference"]
 
 R = TypeVar("R", bound=Recipe)

@@ -14,11 +14,12 @@ from featscope.figures import Curves, Figure, Panel
 from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.studies import at_point
-from featscope.studies.base import Arm, Runs, Story, Study, last
+from featscope.studies.base import ABOUT_THE_RUN, Arm, Runs, Story, Study, last
 from featscope.studies.summaries import curve
 from featscope.training import Experiment, Measurement
 
 ARM = "sweep"
+SHARE = "share of replicas"
 MOST_POINTS = 10_000
 """Points that a sweep may have: a recipe is made of each before any work."""
 
@@ -152,11 +153,14 @@ class Sweep(Study):
         once: list[Panel] = []
         if given_up.any():
             share = given_up.astype(float).mean("replica").expand_dims("replica")
-            along.append(self._panel("runs that diverged", "share of replicas", share))
+            along.append(self._panel("runs that diverged", SHARE, share))
+        when: list[Panel] = []
         for name, variable in run.data_vars.items():
             units = variable.attrs.get("units", "1")
-            more = set(variable.dims) - {"replica", "step", first, *others}
-            if more or units == "step":  # not one number a replica; events, which may not have happened
+            if set(variable.dims) - {"replica", "step", first, *others} or name in ABOUT_THE_RUN:
+                continue  # not one number a replica, or told above
+            if units == "step" and "step" not in variable.dims:
+                when += self._first_steps(variable.where(~given_up), given_up)
                 continue
             sampled = "step" in variable.dims
             values = (last(run, variable) if sampled else variable).where(~given_up)
@@ -171,6 +175,20 @@ class Sweep(Study):
             yield Curves("at-the-last-step", f"At the last step, over {first}", caption, along)
         if once:
             yield Curves("measured-once", f"Measured once, over {first}", caption, once)
+        if when:
+            some = any(panel.y_label == SHARE for panel in when)
+            caption += " They are drawn where it came in all replicas; in how many it came is beside." * some
+            yield Curves("first-steps", f"First steps of events, over {first}", caption, when)
+
+    def _first_steps(self, event: xr.DataArray, given_up: xr.DataArray) -> Iterable[Panel]:
+        """When it came, at points where no replica lacks it: a mean of the others would be of the early ones."""
+        came, name = event >= 0, str(event.name).replace("_", " ")
+        none_lacks_it = (came | given_up).all("replica")
+        if (came & none_lacks_it).any():
+            yield self._panel(name, "first step", event.where(came & none_lacks_it))
+        if not none_lacks_it.all():
+            share = came.astype(float).where(~given_up).mean("replica").expand_dims("replica")
+            yield self._panel(f"{name}: in how many", SHARE, share)
 
     def _panel(self, title: str, y_label: str, values: xr.DataArray) -> Panel:
         first, *others = self.axes
