@@ -45,7 +45,7 @@ def test_a_new_model_looks_one_token_back(tokenizer):
 
 def test_the_network_that_is_trained_is_that_of_transformers(tokenizer):
     model = build(tokenizer, 64, 3, 4, 2048, 0)
-    for length in (50, 900):  # attention is formed in two ways
+    for length in (50, 900):  # attention is formed of 256 queries at a time
         tokens = torch.randint(3, 1000, (2, length))
         with torch.no_grad():
             wanted = model.model(tokens, use_cache=False).last_hidden_state
