@@ -21,6 +21,18 @@ def test_labels_are_of_the_task_and_the_query_has_none():
     torch.testing.assert_close((prompts[..., -1, :-1] * solved).sum(-1), targets)
 
 
+@pytest.mark.parametrize("related", [True, False])
+def test_each_prompt_has_a_task_of_its_own_that_is_normal(related):
+    source = RegressionPrompts(3, 7, related=related).build(STREAMS.at("data"))
+    prompts, targets = source.sample(STREAMS.at("batch"), 2000)
+    shown = torch.linalg.lstsq(prompts[..., :-1, :-1], prompts[..., :-1, -1:]).solution[..., 0]
+    unit = torch.eye(3).double().expand(3, 3, 3)
+    torch.testing.assert_close(shown.mT @ shown / 2000, unit, atol=0.15, rtol=0)
+    assert shown.mean(1).abs().max() < 0.1
+    asked = (prompts[..., -1, :-1] * targets[..., None]).mean(1)  # of a single task, its image under Λ
+    assert asked.abs().max() < 0.2
+
+
 def test_labels_of_another_task_do_not_tell_the_target():
     source = RegressionPrompts(3, 7, related=False).build(STREAMS.at("data"))
     prompts, targets = source.sample(STREAMS.at("batch"), 500)

@@ -24,6 +24,8 @@ def test_labels_are_products_of_the_block():
 def test_shuffled_labels_are_of_nothing():
     source = UniformParity(9, 2, shuffled=True).build(STREAMS.at("law"))
     x, y, _ = source.sample(STREAMS.at("sample"), 4000)
+    assert set(y.unique().tolist()) == {-1.0, 1.0}
+    assert abs(float(y.mean())) < 0.05
     assert abs(float((y[0] * x[0][:, source.inside[0]].prod(-1)).mean())) < 0.1
 
 

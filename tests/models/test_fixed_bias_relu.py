@@ -83,6 +83,9 @@ def test_losses_are_1_at_0_and_fall():
     assert (logistic.diff() < 0).all()
     network = FixedBiasReLU(3).build(SOURCE, STREAMS.at("weights"))
     assert MarginLoss(samples=7)(network, SOURCE, STREAMS.at("batch")).shape == (2,)
+    for kind in ("hinge", "logistic"):
+        at_start = MarginLoss(kind, 7)(network, SOURCE, STREAMS.at("batch"))  # where it says 0
+        torch.testing.assert_close(at_start, torch.ones_like(at_start))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from featscope.studies.uniform_parity.arms import (
     PAIR_ANGLES,
     PAIR_SAMPLED,
     after_step,
+    at_end,
 )
 from featscope.testing import Fault
 from featscope.theory import uniform_parity as theory
@@ -136,6 +137,32 @@ def test_the_exact_step_is_as_long_as_its_rate_says(block):
     inside = network.weight[source.inside[:, None].expand_as(network.weight)]
     for found in (network.readout, inside):
         torch.testing.assert_close(2 * block * found.detach().abs(), torch.ones_like(found), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("block", [2, 4])
+def test_the_exact_gradient_is_the_mean_over_all_inputs(block):
+    source = UniformParity(9, block).build(Streams(0, [0]).at("law"))
+    draws = Streams(0, [0]).at("start")
+    w, b = step.signs(draws, 6, 9), 0.9 * (2 * draws.uniform(6, dtype=torch.float64) - 1)
+    found = step.exact_gradient(source, w)
+    weight, readout = exact.enumerated_gradient(w[0].numpy(), b[0].numpy(), source.inside[0].numpy())
+    np.testing.assert_allclose(found.weight[0], weight, atol=1e-12)
+    np.testing.assert_allclose(found.readout[0], readout, atol=1e-12)
+
+
+def test_thresholds_that_are_enumerated_are_all_between_those_of_the_theory(monkeypatch):
+    seen, enumerated = [], exact.enumerated_gradient
+    monkeypatch.setattr(exact, "enumerated_gradient", lambda w, b, inside: seen.append(b) or enumerated(w, b, inside))
+    evaluation = exact.Enumerated(7, (2,), 40).build(Streams(0, [0]))
+    evaluation.ask(**evaluation.points[0])
+    assert -1 < seen[0].min() < -0.7
+    assert 0.7 < seen[0].max() < 1
+
+
+def test_a_read_out_is_told_in_units_of_eight_times_the_block():
+    experiment = STUDY.arm(FOUR).recipe.build(Streams(0, [0, 1]))
+    experiment.learner.readout.data[:] = torch.tensor([[16.0], [-32.0]])
+    assert at_end(experiment)["largest"].values.tolist() == [0.5, 1]
 
 
 @pytest.mark.parametrize("questions", [exact.Enumerated(7, (2,), 4), exact.Cones((65,), (2,), 400)])
