@@ -10,16 +10,20 @@ from featscope.studies.summaries import (
     INTERVALS,
     bars,
     chart,
+    counted,
     curve,
     curves,
     heatmaps,
     identities,
+    in_case,
     in_words,
     of_all,
     order,
     over_replicas,
     over_steps,
+    part_of,
     percent,
+    stored_answers,
     verdict,
 )
 
@@ -206,3 +210,57 @@ def test_what_is_said_of_all_fails_with_one_and_is_open_with_one():
     assert of_all(["holds", "holds"]) == "holds"
     assert of_all(["holds", "undecided", "fails"]) == "fails"
     assert of_all(["holds", "undecided"]) == of_all([]) == "undecided"
+
+
+def test_answers_are_shown_where_scores_differ_most_one_of_each_group():
+    """Of the first replica; the questions of a group are 0 and 1, 2 and 3, and so on."""
+    first = {"a": [0.0, 1.0, 0.5, 0.5, 1.0, 1.0], "b": [0.5, 1.0, 0.5, 0.25, 0.0, 0.5]}
+    dims = ("replica", "question")
+
+    def run(name: str) -> xr.Dataset:
+        words = [f"{name} {place}" for place in range(6)]
+        scores = [first[name], [9.0 * (name == "a")] * 6]
+        return xr.Dataset(
+            {"score": (dims, scores), "said": (dims, [words, ["-"] * 6]), "wanted": (dims, [list("uvwxyz"), ["-"] * 6])}
+        )
+
+    silent = run("a").drop_vars("said")
+    runs, groups = {"A": run("a"), "B": run("b"), "silent": silent}, np.array([0, 0, 1, 1, 2, 2])
+    tables = list(stored_answers(runs, "score", ("points", "{:.1f}"), "question {}".format, groups))
+    assert [table.title for table in tables] == [
+        "question 4: “y” is wanted",
+        "question 0: “u” is wanted",
+        "question 3: “x” is wanted",
+    ]
+    assert tables[0].headings == ["method", "points", "answer"]
+    assert tables[0].rows == [["A", "1.0", "a 4"], ["B", "0.0", "b 4"]]
+    each = list(stored_answers(runs, "score", ("points", "{:.1f}"), "question {}".format, np.arange(6)))
+    assert len(each) == 5
+    assert list(stored_answers({"silent": silent}, "score", ("points", "{}"), str, groups)) == []
+
+
+def test_long_answers_are_cut_and_put_on_one_line():
+    dims = ("replica", "question")
+    said = {"said": (dims, [["one\n two  three" + 200 * "x"]]), "wanted": (dims, [["four\nfive"]])}
+    run = xr.Dataset({"score": (dims, [[1.0]])} | said)
+    (table,) = stored_answers({"A": run}, "score", ("points", "{:.0f}"), "question {}".format, np.array([0]))
+    assert table.title == "question 0: “four five” is wanted"
+    answer = table.rows[0][2]
+    assert answer.startswith("one two threex")
+    assert answer.endswith("x…")
+    assert len(answer) == 120
+
+
+def test_what_is_said_in_a_case_is_that_of_the_verdict():
+    claims = [judged("one", [2.0, 2.1, 2.2], ">="), judged("two", [0.0, 0.1, 0.2], ">=")]
+    assert [in_case(claims, key, "yes", "no") for key in ("one@a", "two@a", "three@a")] == ["yes", "no", ""]
+
+
+def test_a_part_that_is_never_none_is_not_rounded_to_nothing():
+    assert [part_of(share) for share in (0.472, 0.01, 0.0038, 1.0)] == ["47 %", "1 %", "0.4 %", "100 %"]
+    assert part_of(xr.DataArray([0.001, 0.003])) == "0.2 %"
+    assert part_of(np.nan) == "an unknown amount"
+
+
+def test_things_are_counted_in_the_singular_and_in_the_plural():
+    assert [counted(number, "text") for number in (0, 1, 2)] == ["0 texts", "1 text", "2 texts"]

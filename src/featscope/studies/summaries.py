@@ -295,3 +295,13 @@ def order(value: float) -> str:
 def percent(values: xr.DataArray | float) -> str:
     """The mean of shares for a sentence, in percent; words where there is none."""
     return in_words(100 * values, "{:.0f} %")
+
+
+def part_of(values: xr.DataArray | float) -> str:
+    """`percent` of shares that are never none, such as what is kept of a text: below one per cent to a digit."""
+    return percent(values) if not np.mean(values) < 0.01 else in_words(100 * values, "{:.1g} %")
+
+
+def counted(number: int, one: str) -> str:
+    """How many: 1 text, 2 texts."""
+    return f"{number} {one}{'' if number == 1 else 's'}"

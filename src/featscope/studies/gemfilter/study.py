@@ -225,7 +225,8 @@ class GemFilterStudy(ExactAndCost):
         found, worse = (verdict(claims, f"{id}@retrieval") for id in ids)
         finds = {"holds": "finds", "fails": "often misses", "undecided": "may find"}[found]
         is_good = {"holds": "is as good as", "fails": "is worse than", "undecided": "may be worse than"}[worse]
-        touching = f"One layer {finds} the hidden sentence ({touched} of texts)."
+        of_texts = f"{'found in ' if found == 'fails' else ''}{touched} of texts"
+        touching = f"One layer {finds} the hidden sentence ({of_texts})."
         said = (
             f"{touching} Reading its choice {is_good} reading all ({of['gemfilter']} against {of['full']}); with the "
             f"question kept {of['question-kept']}."
@@ -233,11 +234,14 @@ class GemFilterStudy(ExactAndCost):
         if not self.answers(run):
             silent = f"Not even the whole text gives the answer (full attention {of['full']})"
             said = f"{silent}, so that nothing can be compared. {touching}"
+        longest = max(length for length in self.lengths if length <= self.known)
+        of_trained = f"; shares above are of texts of up to {longest} tokens" if longest < self.lengths[-1] else ""
         return Story(
             said,
             f"Passwords are hidden in texts, and one is asked for at the end. GemFilter has layer {layer} (of 0 to "
             f"{run.sizes['layer'] - 1}) choose {self.keep} tokens (pieces of words) and reads those alone; others keep "
-            "as much in their own ways, full attention keeps all. A curve shows how much of the answer came back.",
+            "as much in their own ways, full attention keeps all. A curve shows how much of the answer came back"
+            f"{of_trained}.",
             {
                 "early-layer-finds-needle@retrieval": f"In {touched} of texts; with random weights in {by_chance}.",
                 "gemfilter-is-no-worse@retrieval": f"{of['gemfilter']} of the answer against {of['full']}. It keeps "

@@ -26,7 +26,7 @@ from featscope.studies.icl_attention.arms import (
     WRONG,
     AttentionArms,
 )
-from featscope.studies.summaries import in_words, verdict
+from featscope.studies.summaries import verdict
 
 MORE = 0.05
 FIGURE = "Section 5.6.2, Figure 5.3"
@@ -133,7 +133,10 @@ class IclAttention(AttentionArms):
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Which sentence a label attends to more, and whether the larger model is more distracted."""
         ratio = {arm: float(run.ratio.mean()) for arm, run in runs.items()}
-        times = {arm: in_words(mean, "{:.2g} times") for arm, mean in ratio.items()}
+        times = {
+            arm: f"{mean:.2g} times" if np.isfinite(mean) else "an unknown number of times"
+            for arm, mean in ratio.items()
+        }
         small, *_, large = [arm.removesuffix(CORRECT) for arm in self.by_size(runs, CORRECT)] * 2
         ours, theirs, swapped = times[small + CORRECT], times[large + CORRECT], times[small + SWAPPED]
         found = (

@@ -16,7 +16,11 @@ SHARE_RIGHT = "share of answers that are right"
 def panel(title: str, y_label: str, runs: Runs, series: str, arms: Sequence[str], flips: Sequence[float]) -> Panel:
     """A series over the share of inverted labels."""
     rates = 100 * np.asarray(flips)
-    lines = [curve(runs[arm][series], runs[arm].attrs["label"], "flip", x=rates, within=SHARE) for arm in arms]
+    of_what_was_right = series == "override"  # of a replica in which nothing was right there is none
+    lines = [
+        curve(runs[arm][series], runs[arm].attrs["label"], "flip", x=rates, within=SHARE, skipna=of_what_was_right)
+        for arm in arms
+    ]
     if series == "accuracy":
         lines.append(Curve("guessing", rates, np.full(len(rates), 0.5), dashed=True))
     return Panel(title, "labels of examples inverted (%)", y_label, lines)

@@ -14,7 +14,7 @@ from featscope.studies.base import Runs, Story
 from featscope.studies.icl import EXACT, models_and, of_large, parameters
 from featscope.studies.icl_flipped_labels import figures
 from featscope.studies.icl_flipped_labels.arms import FOLLOWS, FREQUENCY, IGNORES, FlippedLabelsArms
-from featscope.studies.summaries import percent, verdict
+from featscope.studies.summaries import counted, percent, verdict
 from featscope.studies.worst import largest
 from featscope.theory.in_context import follower_accuracy, follower_trust
 
@@ -165,7 +165,7 @@ class IclFlippedLabels(FlippedLabelsArms):
         """Accuracy as in Figures 5.1 and 5.2, beside it who follows, and what the labels are."""
         models, hand_set = self.by_size(runs), list(self.hand_set)
         task = f"{self.task}, {self.data}" if self.data == "made-up" else self.task
-        asked = f"Task {task}, {self.shots} exemplars, {self.items} items a replica"
+        asked = f"Task {task}, {counted(self.shots, 'exemplar')}, {counted(self.items, 'item')} a replica"
         yield figures.accuracy(runs, asked, models, hand_set, self.flips)
         yield figures.following(runs, models, hand_set, self.flips)
 
@@ -184,17 +184,20 @@ class IclFlippedLabels(FlippedLabelsArms):
         )
         if small != large:
             words = {"holds": "hurt", "fails": "do not hurt", "undecided": "may hurt"}
+            do, more = words[verdict(claims, f"larger-falls-faster@{large}")], "more"
+            if do == "hurt" and float(runs[large].slope.mean()) >= 0:
+                do, more = "help", "less"
             found = (
-                f"Wrong examples {words[verdict(claims, f'larger-falls-faster@{large}')]} {large} more than {small}: "
-                f"from {best} right answers to {worst}, and from {before} to {after}."
+                f"Wrong examples {do} {large} {more} than {small}: from {best} right answers to {worst}, and from "
+                f"{before} to {after}."
             )
         given_up = percent(runs[small].override.isel(flip=-1))
         return Story(
             found,
-            f"A prompt shows {self.shots} texts with labels, then one whose label is asked for. Labels of more and "
-            "more of these examples are inverted, from none to all; what counts as right stays. Curves show how often "
-            "answers are right: left, language models; right, learners set by hand to follow the examples, to ignore "
-            "them, or to say their more frequent label.",
+            f"A prompt shows {counted(self.shots, 'text')} with labels, then one whose label is asked for. Labels of "
+            "more and more of these examples are inverted, from none to all; what counts as right stays. Curves show "
+            "how often answers are right: left, language models; right, learners set by hand to follow the examples, "
+            "to ignore them, or to say their more frequent label.",
             {
                 f"small-is-flat@{small}": f"{both[small]}; it gives up {given_up} of what it had right.",
                 f"larger-falls-faster@{large}": f"{both[large]}; {small} {both[small]}.",

@@ -12,7 +12,7 @@ from featscope.figures import Bars, Curve, Curves, Panel, Table
 from featscope.language.longbench import SUITES
 from featscope.language.longbench.published import PUBLISHED, PublishedRow, nearest_pair
 from featscope.language.methods import listed
-from featscope.studies.summaries import stored_answers
+from featscope.studies.summaries import counted, stored_answers
 
 Values = Float[np.ndarray, " group"]
 Ends = tuple[Values, Values, Values]
@@ -39,7 +39,7 @@ def scores(found: Examples, tasks: Sequence[str], said: str, keep: int, layer: i
     return Bars(
         "scores",
         "Scores per task" + (", on made-up data" if said else ""),
-        f"{said}Mean scores with {keep} tokens kept{chooses}. {_INTERVALS}",
+        f"{said}Mean scores{f' with {keep} tokens kept' if {*found} - {'full'} else ''}{chooses}. {_INTERVALS}",
         _groups(tasks),
         {label: _means(found, found[arm]["score"]) for arm, label in ARMS.items() if arm in found},
         SCORE,
@@ -81,8 +81,8 @@ def printed(tasks: Sequence[str], published: str, keep: int) -> Bars:
     return Bars(
         "published",
         f"What the paper reports: {published}",
-        "As printed, of the real LongBench and another model; the average is over the tasks shown. To be compared with "
-        "the scores above only where model and data are the paper's.",
+        "As printed, of the real LongBench and the paper's model; the average is over the tasks shown. To be compared "
+        "with the scores above only where model and data are the paper's.",
         _groups(tasks),
         {row.method: _printed(row.of(tasks)) for row in _printed_rows(published, keep)},
         SCORE,
@@ -98,6 +98,7 @@ def lengths(found: Examples, said: str, keep: int) -> Curves:
     parts = [part for part in np.array_split(order, 6) if part.size]
     centres = np.array([tokens[part].mean() for part in parts])
     cut = int((one["cut"] > 0).sum())
+    kept = [(float(keep), "kept (k)")] if {*found} - {"full"} else []
     wide = bool(tokens.max() > 4 * tokens.min())
     share = Curve("prompts", tokens[order], (1.0 + np.arange(len(order))) / len(order))
     means = [
@@ -108,10 +109,11 @@ def lengths(found: Examples, said: str, keep: int) -> Curves:
     return Curves(
         "lengths",
         "By the prompt's length",
-        f"{said}Left, how long prompts are; the line is what is kept. {cut} of {len(tokens)} were cut to fit the "
-        f"context. Right, mean scores of prompts sorted by length, in {len(parts)} groups of all tasks.",
+        f"{said}Left, how long prompts are{'; the line is what is kept' if kept else ''}. Cut to fit the context: "
+        f"{cut} of {len(tokens)}. Right, mean scores of prompts sorted by length, in {counted(len(parts), 'group')} of "
+        "all tasks.",
         [
-            Panel("Prompts", LENGTH, "share of prompts no longer", [share], [(float(keep), "kept (k)")], log_x=wide),
+            Panel("Prompts", LENGTH, "share of prompts no longer", [share], kept, log_x=wide),
             Panel("Score", LENGTH, SCORE, means, log_x=wide),
         ],
         claims=("compression", "kept-is-k"),
@@ -141,11 +143,12 @@ def _printed_rows(published: str, keep: int) -> list[PublishedRow]:
 def answers(runs: Mapping[str, xr.Dataset], tasks: Sequence[str]) -> Iterator[Table]:
     """What was answered in the first replica, if it is stored: of each task the example on which scores differ most."""
     task_of = next(iter(runs.values()))["task_of"].values[0].astype(int)
+    of_its_task = [1 + int((task_of[:example] == task).sum()) for example, task in enumerate(task_of)]
     return stored_answers(
         {ARMS[arm]: run for arm, run in runs.items()},
         "score",
         ("points", "{:.0f}"),
-        lambda example: f"{_HEADINGS[tasks[task_of[example]]]}, example {example + 1}",
+        lambda example: f"{_HEADINGS[tasks[task_of[example]]]}, example {of_its_task[example]}",
         task_of,
     )
 

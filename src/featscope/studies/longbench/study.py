@@ -18,7 +18,7 @@ from featscope.language.longbench.published import TABLES, farthest_average, far
 from featscope.studies import Runs, Story
 from featscope.studies.longbench import figures
 from featscope.studies.longbench.arms import LongBenchArms
-from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.summaries import counted, in_words, part_of, verdict
 
 MARGIN = 2.0
 """Points that scores called comparable may differ by; a stated choice, as P names none."""
@@ -254,7 +254,7 @@ class LongBench(LongBenchArms):
         """How GemFilter scores beside SnapKV and the full cache, and what data that is of."""
         of = {arm: in_words(run.mean_score, "{:.1f}") for arm, run in runs.items()}
         examples = next(iter(runs.values())).sizes["example"]
-        kept = percent(runs["gemfilter"].compression) if "gemfilter" in runs else ""
+        kept = part_of(runs["gemfilter"].compression) if "gemfilter" in runs else ""
         found = f"Of 100 points: {', '.join(f'{self.arm(arm).label} {points}' for arm, points in of.items())}."
         if {"gemfilter", "snapkv", "full"} <= of.keys():
             scores = {
@@ -276,7 +276,8 @@ class LongBench(LongBenchArms):
             "h2o": "H2O keeps what all attend to",
         }
         said = "; ".join(way for arm, way in ways.items() if arm in of)
-        keeps = f", of which it keeps {self.keep} tokens (pieces of words): {said}" if said else ""
+        cut = f", of which it keeps {self.keep} tokens (pieces of words)" if {*of} - {"full"} else ""
+        keeps = f"{cut}: {said}" if said else cut
         pairs = (("gemfilter-is-comparable-to-snapkv", "snapkv"), ("gemfilter-is-no-worse-than-h2o", "h2o"))
         headlines = {
             f"{claim}@gemfilter": f"{of['gemfilter']} against {of[other]} points."
@@ -289,7 +290,8 @@ class LongBench(LongBenchArms):
             headlines["compression@gemfilter"] = f"{kept} of it, {self.keep} tokens."
         return Story(
             before + found,
-            f"A model answers {examples} questions of {len(self.names)} kinds ({SUITES[self.suite].title}) on long "
-            f"texts{keeps}. Bars are mean scores, from 0 to 100, of a kind of question, and last of all kinds.{after}",
+            f"A model answers {counted(examples, 'question')} of {counted(len(self.names), 'kind')} "
+            f"({SUITES[self.suite].title}) on long texts{keeps}. Bars are mean scores, from 0 to 100, of a kind of "
+            f"question, and last of all kinds.{after}",
             headlines | {"published-scores-are-comparable@Table 9.1": ""},
         )

@@ -12,7 +12,17 @@ from featscope.figures import Figure, Panel, Table
 from featscope.studies import Runs, Story
 from featscope.studies.needle.arms import COMPARED, KINDS, NeedleArms
 from featscope.studies.needle.unseen import LENGTHS
-from featscope.studies.summaries import bars, chart, curve, heatmaps, percent, stored_answers, verdict
+from featscope.studies.summaries import (
+    bars,
+    chart,
+    counted,
+    curve,
+    heatmaps,
+    part_of,
+    percent,
+    stored_answers,
+    verdict,
+)
 
 HALF = 0.5  # of the score: what full attention must have for others to lose
 ALIKE = 0.05  # of the score: what may be lost where as much is found
@@ -247,11 +257,19 @@ class NeedleInAHaystack(NeedleArms):
         enough = ("can be" if lost <= ALIKE else "is not") if np.isfinite(lost) else "may be"
         shown = dict.fromkeys(arm for arm in (*ranked[:1], *ranked[-1:], "full") if arm in mean)
         found = (
-            f"Keeping {percent(self.keep / float(np.mean(self.lengths)))} of a text {enough} enough for right answers: "
+            f"Keeping {part_of(self.keep / float(np.mean(self.lengths)))} of a text {enough} enough for right answers: "
             f"{', '.join(right[arm] for arm in shown)}."
         )
-        if verdict(claims, "the-needle-matters@full") == "fails":
-            found = f"Not even the whole text gives the answer ({right['full']}), so that nothing can be compared."
+        if not ranked:
+            found = f"All of each text is read: {right['full']}, {right['no-needle']} of the answer's words."
+        asked, whose = ("full", "Not even the whole text") if "full" in mean else (ranked[0], "No method")
+        matters = mean[asked] - mean["no-needle"] >= HALF
+        if verdict(claims, "the-needle-matters@full") == "fails" or ("full" not in mean and not matters):
+            silent = f"{whose} gives the answer ({right[asked]})"
+            if mean[asked] >= HALF:
+                both = f"{right[asked]}, {right['no-needle']}"
+                silent = f"The hidden sentence makes too little of a difference ({both})"
+            found = f"{silent}, so that nothing can be compared."
         compared = {
             "gemfilter-beats-snapkv@gemfilter": ("gemfilter", "snapkv"),
             "question-kept-beats-snapkv@question-kept": ("question-kept", "snapkv"),
@@ -261,12 +279,18 @@ class NeedleInAHaystack(NeedleArms):
         }
         return Story(
             found,
-            f"A sentence is hidden in texts of up to {self.lengths[-1]} tokens (pieces of words), anywhere from the "
-            f"beginning to the question at the end. A method keeps {self.keep} tokens in its own way; full attention "
-            "keeps all. A colour is the share of the answer's words that came back, the mean of "
-            f"{self.prompts * runs['no-needle'].sizes['replica']} texts.",
+            f"A sentence is hidden in texts of up to {self.lengths[-1]} tokens (pieces of words), {self._where}. "
+            f"{f'A method keeps {self.keep} tokens in its own way; full' if ranked else 'Full'} attention keeps all. A "
+            "colour is the share of the answer's words that came back, the mean of "
+            f"{counted(self.prompts * runs['no-needle'].sizes['replica'], 'text')}.",
             {key: f"{right[a]}, {right[b]}." for key, (a, b) in compared.items() if {a, b} <= mean.keys()},
         )
+
+    @property
+    def _where(self) -> str:
+        """Where the sentence is hidden."""
+        few = {1: "in the middle, with", 2: "at the beginning or before"}
+        return f"{few.get(self.depths, f'at {self.depths} places from the beginning to')} the question at the end"
 
 
 def answered(run: xr.Dataset, length: int) -> xr.DataArray:
