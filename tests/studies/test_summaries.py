@@ -150,6 +150,7 @@ def test_identities_are_drawn_against_their_predictions():
     (figure,) = identities(claims)
     assert (figure.id, list(figure.labels)) == ("identities", ["one (a)", "one (b)", "two (a)"])
     assert figure.claims == ("one", "two")
+    assert "measured (dot, with its 99 % interval) against its prediction" in figure.caption
     np.testing.assert_array_equal(figure.measured, [1.25, 2.0, 2.0])
     np.testing.assert_array_equal(figure.predicted, [1.0, 1.0, 2.5])
     np.testing.assert_array_equal(figure.low, [claims[0].interval[0], 2.0, claims[5].interval[0]])
