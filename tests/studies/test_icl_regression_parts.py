@@ -19,7 +19,7 @@ SOURCE = RegressionPrompts(3, 10).build(STREAMS.at("data"))
 
 @pytest.mark.parametrize("models", [0, 1, 4])
 def test_the_loss_is_half_the_squared_error_added_up_over_models(models):
-    _, targets = SOURCE.sample(STREAMS.at("batch"), 20)
+    targets = SOURCE.sample(STREAMS.at("batch"), 20).targets
     answers = torch.zeros(2, *[models] * bool(models), 20).double()
     found = SquaredError(20)(lambda shown: answers, SOURCE, STREAMS.at("batch"))
     torch.testing.assert_close(found, max(1, models) * targets.square().mean(-1) / 2)

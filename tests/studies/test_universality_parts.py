@@ -16,9 +16,8 @@ def test_the_gradient_of_a_pairs_loss_goes_through_both_of_it(loss):
     options = TaskFeatures(2, 2, 2, 2)
     source = options.build(STREAMS.at("dictionary"))
     learner = pretraining.LinearRepresentation().build(source, STREAMS.at("weights"))
-    pretraining.PairLoss(50, loss).build(source, learner, STREAMS)(
-        learner, source, STREAMS.at("batch")
-    ).sum().backward()
+    objective = pretraining.PairLoss(50, loss).build(source, learner, STREAMS)
+    objective(learner, source, STREAMS.at("batch")).sum().backward()
     x, other = source.pairs(STREAMS.at("batch"), 50)
     for replica in range(2):
         w, wanted = learner.matrix[replica].detach(), 0
@@ -39,7 +38,7 @@ def test_fine_tuning_stays_in_the_ball_and_within_the_bound_in_each_replica():
         rule(experiment, 1)
     far, near = (matrix - start).norm(dim=(-2, -1)).tolist()
     assert 0.4 < far <= 0.5 + 1e-5
-    assert 0 < near <= 0.01 + 1e-6
+    assert 0.005 < near <= 0.01 + 1e-6
     assert torch.linalg.matrix_norm(matrix, 2).amax() <= 1 + 1e-5
 
 
