@@ -276,7 +276,7 @@ def test_the_story_turns_with_what_is_found():
         "One layer finds the hidden sentence (100 % of texts). Reading its choice is as good as reading all (100 % "
         "against 100 %); with the question kept 100 %."
     )
-    assert "often misses the hidden sentence (40 % of texts)" in found(0.6, 0)
+    assert "often misses the hidden sentence (found in 40 % of texts)" in found(0.6, 0)
     assert "Reading its choice is worse than reading all (50 % against 100 %)" in found(0, 0.5)
 
 

@@ -96,6 +96,7 @@ def test_without_full_attention_the_best_method_says_whether_the_needle_matters(
         "No method gives the answer (SnapKV 40 %), so that nothing can be compared."
     )
     assert "of a difference (SnapKV 95 %, no needle 60 %)" in story(study, no_needle=0.6).found
+    assert "may be enough for right answers: " in story(study, snapkv=np.nan).found
 
 
 def test_of_full_attention_alone_it_is_not_said_that_something_is_kept():

@@ -253,7 +253,8 @@ class NeedleInAHaystack(NeedleArms):
         mean = {arm: float(run.normalised.mean()) for arm, run in runs.items() if "normalised" in run}
         right = {arm.name: f"{arm.label} {percent(mean[arm.name])}" for arm in self.arms() if arm.name in mean}
         ranked = sorted(mean.keys() - {"full", "no-needle"}, key=lambda arm: (-mean[arm], arm))
-        lost = mean.get("full", np.nan) - max((mean[arm] for arm in ranked), default=np.nan)
+        best = float(np.max([mean[arm] for arm in ranked] or np.nan))  # not known where one is NaN
+        lost = mean.get("full", np.nan) - best
         enough = ("can be" if lost <= ALIKE else "is not") if np.isfinite(lost) else "may be"
         shown = dict.fromkeys(arm for arm in (*ranked[:1], *ranked[-1:], "full") if arm in mean)
         found = (
@@ -263,8 +264,8 @@ class NeedleInAHaystack(NeedleArms):
         if not ranked:
             found = f"All of each text is read: {right['full']}, {right['no-needle']} of the answer's words."
         asked, whose = ("full", "Not even the whole text") if "full" in mean else (ranked[0], "No method")
-        matters = mean[asked] - mean["no-needle"] >= HALF
-        if verdict(claims, "the-needle-matters@full") == "fails" or ("full" not in mean and not matters):
+        alike = "full" not in mean and best - mean["no-needle"] < HALF
+        if alike or verdict(claims, "the-needle-matters@full") == "fails":
             silent = f"{whose} gives the answer ({right[asked]})"
             if mean[asked] >= HALF:
                 both = f"{right[asked]}, {right['no-needle']}"
