@@ -16,6 +16,7 @@ from one_step import NAMES, one_step
 from featscope.claims import Claim
 from featscope.claims.statement import Test
 from featscope.studies import Study
+from featscope.studies.base import ABOUT_THE_RUN
 
 _OF_HEADS = ("share", "waves", "wave", "share_of_embeddings")
 LEFT_OUT = {
@@ -27,7 +28,6 @@ LEFT_OUT = {
     ("prediction-head", "top_share"): "NaN for heads that decayed to nothing",
 }
 """What is missing for a reason."""
-ABOUT_THE_RUN = ("diverged", "last_step")
 
 Change = Callable[[np.ndarray], np.ndarray]
 

@@ -120,9 +120,8 @@ def _panel(axes: Axes, panel: Panel, swatches: dict[tuple[str, bool], Swatch], w
         if edges is not None:
             axes.fill_between(*edges, color=swatch.colour, alpha=0.18, linewidth=0, zorder=1)
     axes.set_xlim(*x_range(panel))
-    if not (
-        panel.logarithmic or axes.dataLim.height or axes.dataLim.y0
-    ):  # nothing but zeros: shares and counts are not below
+    only_zeros = not (axes.dataLim.height or axes.dataLim.y0)
+    if only_zeros and not panel.logarithmic:  # shares and counts are not below
         axes.set_ylim(-0.05, 1)
     for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         plain_logarithm(axis, *ends)

@@ -15,7 +15,7 @@ from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.studies import at_point
 from featscope.studies.base import ABOUT_THE_RUN, Arm, Runs, Story, Study, last
-from featscope.studies.summaries import curve
+from featscope.studies.summaries import counted, curve
 from featscope.training import Experiment, Measurement
 
 ARM = "sweep"
@@ -184,8 +184,9 @@ class Sweep(Study):
         """When it came, at points where no replica lacks it: a mean of the others would be of the early ones."""
         came, name = event >= 0, str(event.name).replace("_", " ")
         none_lacks_it = (came | given_up).all("replica")
-        if (came & none_lacks_it).any():
-            yield self._panel(name, "first step", event.where(came & none_lacks_it))
+        first_step = event.where(came & none_lacks_it)
+        if first_step.notnull().any():
+            yield self._panel(name, "first step", first_step)
         if not none_lacks_it.all():
             share = came.astype(float).where(~given_up).mean("replica").expand_dims("replica")
             yield self._panel(f"{name}: in how many", SHARE, share)
@@ -204,7 +205,7 @@ class Sweep(Study):
         sizes = [len(axis.values) for axis in self.axes]
         replicas, lost = runs[ARM].sizes["replica"], int((runs[ARM]["diverged"] >= 0).sum())
         points = f"{prod(sizes)} points over {' and '.join(axis.name for axis in self.axes)}"
-        of = f"{points}, {replicas} replica{'s' if replicas > 1 else ''} each"
+        of = f"{points}, {counted(replicas, 'replica')} each"
         diverged = f"{lost} of {prod(sizes) * replicas} runs diverged" if lost else "none diverged"
         return Story(f"{of}; {diverged}.", self.about)
 

@@ -5,7 +5,7 @@ import xarray as xr
 
 from featscope.figures import Bars, Curve, Curves, Heatmaps, Panel
 from featscope.studies.base import Runs, last
-from featscope.studies.summaries import bars, chart, curve
+from featscope.studies.summaries import bars, chart, counted, curve
 from featscope.studies.universality.arms import (
     EIGHT,
     JOINT,
@@ -61,7 +61,7 @@ def errors(runs: Runs) -> Curves:
     run, panels = runs[LABELS], []
     for at, noise in enumerate(NOISE):
         lines = [
-            curve(run.error.isel(noise=at, weight=t), f"{tasks} task{'s' if tasks > 1 else ''}", "samples", x=_labels())
+            curve(run.error.isel(noise=at, weight=t), counted(tasks, "task"), "samples", x=_labels())
             for t, tasks in enumerate(TASKS)
         ]
         lines.append(curve(run.error.isel(noise=at, weight=len(TASKS)), "16, then tuned", "samples", x=_labels()))
