@@ -80,6 +80,12 @@ def test_one_model_is_told_by_where_the_irrelevant_sentence_stands():
     assert "one of two sentences (small): an irrelevant one gets an unknown number of times as much if last" in unknown
 
 
+@pytest.mark.parametrize(("ratio", "said"), [(99.4, "99 times"), (99.6, "100 times"), (1234.0, "1,234 times")])
+def test_large_ratios_have_all_their_digits(ratio: float, said: str):
+    one = replace(ATTENTION, models=("some/small",))
+    assert f"an irrelevant one gets {said} as much if last" in attention_story(study=one, small_correct=ratio).found
+
+
 def test_bars_of_ratios_stand_under_the_label_of_their_arm():
     runs = ratios()
     bars = next(iter(ATTENTION.figures(runs)))
@@ -154,12 +160,25 @@ def test_a_model_alone_is_told_by_its_own_fall():
         ("holds", -0.1, "goes on much as before"),
         ("fails", -0.5, "gives in"),
         ("undecided", -0.2, "may give in"),
-        ("fails", 0.5, "does better"),
-        ("undecided", 0.2, "may do better"),
+        ("undecided", 0.0, "may give in"),
+        ("fails", 0.5, "does not go on as before on the way there"),
+        ("undecided", 0.2, "may not go on as before on the way there"),
     ):
         assert flipped_story({"small-is-flat@small": verdict}, one, small=slope).found == (
             f"Where all examples are labelled wrong, small {said}: 55 % right, 60 % before (guessing: 50 %)."
         )
+
+
+def test_a_model_alone_that_does_better_is_said_to(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(RIGHT, "small", (0.6, 0.58, 0.7))
+    one = replace(FLIPPED, models=("some/small",))
+    for verdict, slope, said in (
+        ("fails", 0.1, "does better"),
+        ("undecided", 0.1, "may do better"),
+        ("fails", -0.1, "does not go on as before on the way there"),
+    ):
+        found = flipped_story({"small-is-flat@small": verdict}, one, small=slope).found
+        assert found.startswith(f"Where all examples are labelled wrong, small {said}: 70 % right, 60 % before")
 
 
 def test_headlines_about_labels_are_of_the_arms_that_they_are_beside():

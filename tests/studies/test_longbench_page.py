@@ -54,6 +54,13 @@ def figures(study: LongBench = STUDY, **of: Any) -> Mapping[str, Any]:
     return {figure.id: figure for figure in study.figures(measured(study, **of))}
 
 
+def test_a_text_shorter_than_what_may_be_kept_is_not_said_to_have_as_much():
+    for keep, said in ((900, "900 tokens"), (901, "up to 901 tokens")):  # the shortest text has 900
+        told = story(replace(STUDY, keep=keep))
+        assert f"on long texts, of which it keeps {said} (pieces of words): GemFilter has" in told.lede
+        assert told.headlines["compression@gemfilter"] == f"10 % of it, {said}."
+
+
 def test_the_story_has_gemfilters_score_first():
     both = "45.0 and 55.0 of 100 with 10 % of a text, 65.0 with all."
     assert story().found == f"GemFilter scores as SnapKV does: {both}"

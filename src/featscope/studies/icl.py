@@ -95,5 +95,5 @@ def parameters(run: xr.Dataset) -> float:
 
 def of_large(measured: xr.DataArray, run: xr.Dataset, why: str = "") -> Found:
     """What was measured, expected if the model of ``run`` is large."""
-    size = f"Expected from {LARGE:.0e} parameters on; this model has {parameters(run):.2g}."
+    size = f"Expected from {LARGE:,.0f} parameters on; this model has {parameters(run):,.0f}."
     return Found(measured, why + size, expected=parameters(run) >= LARGE)

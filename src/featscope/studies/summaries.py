@@ -155,11 +155,16 @@ def heatmaps(
         row_label,
         column_label,
         value_label,
-        [f"{place:g}" for place in first[down].values],
-        [f"{place:g}" for place in first[across].values],
+        [_tick(place) for place in first[down].values],
+        [_tick(place) for place in first[across].values],
         ends,
         claims=claims,
     )
+
+
+def _tick(place: float) -> str:
+    """A place on an axis; whole numbers have all of their digits, as lengths of a million tokens must."""
+    return str(int(place)) if float(place).is_integer() else f"{place:g}"
 
 
 def over_steps(runs: Mapping[str, xr.Dataset], claims: Sequence[str] = ()) -> list[Curves]:

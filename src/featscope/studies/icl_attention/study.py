@@ -133,10 +133,7 @@ class IclAttention(AttentionArms):
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Which sentence a label attends to more, and whether the larger model is more distracted."""
         ratio = {arm: float(run.ratio.mean()) for arm, run in runs.items()}
-        times = {
-            arm: f"{mean:.2g} times" if np.isfinite(mean) else "an unknown number of times"
-            for arm, mean in ratio.items()
-        }
+        times = {arm: _times(mean) for arm, mean in ratio.items()}
         small, *_, large = [arm.removesuffix(CORRECT) for arm in self.by_size(runs, CORRECT)] * 2
         ours, theirs, swapped = times[small + CORRECT], times[large + CORRECT], times[small + SWAPPED]
         found = (
@@ -166,6 +163,12 @@ class IclAttention(AttentionArms):
                 f"normalised-is-exact@{FOCUSED}": "",
             },
         )
+
+
+def _times(ratio: float) -> str:
+    if not np.isfinite(ratio):
+        return "an unknown number of times"
+    return f"{ratio:,.0f} times" if ratio >= 99.5 else f"{ratio:.2g} times"
 
 
 def _preferred(ratio: float, swapped: float) -> str:

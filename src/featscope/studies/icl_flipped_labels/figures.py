@@ -45,9 +45,9 @@ def following(runs: Runs, models: Sequence[str], hand_set: Sequence[str], flips:
     return chart(
         "following",
         "Who follows the examples",
-        "Left, of the items that were right with no label inverted, the share that is wrong. Middle, the probability "
-        "of the true label among the two. Right, how often the second label is said: a line at 0 or 1 is a model that "
-        "says one word whatever it is shown.",
+        "Left, of the items that were right with no label inverted, the share that is wrong; the learner of frequent "
+        "labels, which knows no item, is left out. Middle, the probability of the true label among the two. Right, how "
+        "often the second label is said: a line at 0 or 1 is a model that says one word whatever it is shown.",
         panel("Given up", "share of what was right", runs, "override", everybody[:-1], flips),
         panel("Trust in the truth", "probability of the true label", runs, "likely", everybody, flips),
         panel("The second label is said", "share of answers", runs, "says_one", everybody, flips),

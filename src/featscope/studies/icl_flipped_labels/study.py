@@ -175,8 +175,11 @@ class IclFlippedLabels(FlippedLabelsArms):
         both = {arm: "{} right with no label inverted, {} with all".format(*ends) for arm, ends in right.items()}
         small, *_, large = self.by_size(runs) * 2
         (before, after), (best, worst) = right[small], right[large]
-        falls = float(runs[small].slope.mean()) <= 0
-        turned, may = ("gives in", "may give in") if falls else ("does better", "may do better")
+        slope, accuracy = float(runs[small].slope.mean()), runs[small].accuracy.mean("replica")
+        change = float(accuracy[-1] - accuracy[0])
+        turned, may = ("gives in", "may give in") if slope <= 0 else ("does better", "may do better")
+        if slope * change < 0:  # it turns on the way
+            turned, may = "does not go on as before on the way there", "may not go on as before on the way there"
         words = {"holds": "goes on much as before", "fails": turned, "undecided": may}
         found = (
             f"Where all examples are labelled wrong, {small} {words[verdict(claims, f'small-is-flat@{small}')]}: "
