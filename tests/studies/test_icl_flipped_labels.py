@@ -193,7 +193,8 @@ def test_what_is_expected_goes_by_size():
 
     llama = of(7e9, 7e10)
     assert all(claim.expected for claim in llama.values() if claim.arm in (SMALL, LARGE))
-    assert "Expected from 1,000,000,000 parameters on; this model has 70,000,000,000." in llama["larger-falls-faster", LARGE].note
+    note = llama["larger-falls-faster", LARGE].note
+    assert "Expected from 1,000,000,000 parameters on; this model has 70,000,000,000." in note
     assert not of(1e6, 1e7)["larger-falls-faster", LARGE].expected
 
 
