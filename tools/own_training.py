@@ -106,7 +106,8 @@ def collapse(data: str, seed: int, steps: int, out: Path) -> None:
         head = IdentityInit().build(64) if name == "identity head" else nn.Identity()
         optimizer = torch.optim.SGD([*net.parameters(), *head.parameters()], 0.05, momentum=0.9)
         folder = out / name.replace(" ", "-")
-        with Monitor(net, held(x_test, y_test), out=folder, about={"head": name}, overwrite=True) as monitor:
+        watched = {"every": 20, "about": {"head": name}, "overwrite": True}
+        with Monitor(net, held(x_test, y_test), out=folder, **watched) as monitor:
             for batch, _ in batches(x, y, steps):
                 one, other = net(view(batch)), net(view(batch))
                 loss = (loss_of(head(one), other) + loss_of(head(other), one)) / 64

@@ -181,6 +181,17 @@ def test_a_series_that_an_earlier_version_described_otherwise_is_laid_over_today
     assert {"loss on fresh data, pulled", "loss on fresh data, other"} <= set(titles)
 
 
+def test_a_panel_is_not_called_by_the_only_arm_that_there_is(folders):
+    one, far = read_runs([folders / "one", folders / "far"])
+    for arm in one.runs:
+        alone = replace(one, runs={arm: one.runs[arm]})
+        for first, named in ((alone, False), (one, True)):
+            figures = _curves([first, replace(far, runs={arm: far.runs[arm]})])
+            titles = [panel.title for figure in figures for panel in figure.panels]
+            assert titles
+            assert all(title.endswith(f", {arm}") == named for title in titles)
+
+
 def test_without_intervals_what_is_furthest_apart_goes_by_the_range():
     steps = np.arange(4.0)
 

@@ -163,12 +163,14 @@ def _alone(runs: Sequence[StoredRun]) -> list[Table]:
 def _curves(runs: Sequence[StoredRun]) -> list[Curves]:
     """What all of them measured over steps: a panel for each series and arm, with a curve a run."""
     shared = set.intersection(*(set(run.runs) for run in runs))
+    of_one_arm = all(len(run.runs) == 1 for run in runs)  # as trainings of one's own: its name says nothing
     panels: dict[tuple[str, str], Panel] = {}
     for run in runs:
         for figure in over_steps({arm: data for arm, data in run.runs.items() if arm in shared}):
             for panel in figure.panels:
                 for curve in panel.curves:
-                    new = replace(panel, title=f"{panel.title}, {curve.label}", curves=[])
+                    title = panel.title if of_one_arm else f"{panel.title}, {curve.label}"
+                    new = replace(panel, title=title, curves=[])
                     series = panel.y_label, curve.label  # titles describe, and versions may differ in that
                     known = panels.setdefault(series, new)
                     more = [*known.curves, replace(curve, label=run.name)]
