@@ -117,6 +117,10 @@ class MatrixMovie(Figure):
         frames: panel label -> ``[replica, frame, row, column]``; the same replicas everywhere.
         row_label, column_label, value_label: what the axes and colours are, with units.
         low, high: ends of the colour scale.
+        last_steps: of panels that ended before the others: frames beyond show this step.
+
+    Raises:
+        ValueError: ``last_steps`` of a panel that is not there.
     """
 
     steps: Sequence[int]
@@ -126,9 +130,17 @@ class MatrixMovie(Figure):
     value_label: str
     low: float = 0.0
     high: float = 1.0
+    last_steps: Mapping[str, int] = field(default_factory=dict)
+
+    def shown(self, label: str, frame: int) -> tuple[int, bool]:
+        """The step that a frame of this panel is of, and whether the panel had ended by then."""
+        step, last = self.steps[frame], self.last_steps.get(label)
+        return (step, False) if last is None or step <= last else (last, True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if unknown := self.last_steps.keys() - self.frames.keys():
+            raise ValueError(f"last_steps of {self.id!r} has {sorted(unknown)}: allowed are its panels")
         shape = (len(next(iter(self.frames.values()))), len(self.steps), -1, -1)
         for label, frames in self.frames.items():
             _require_shape(f"the panel {label!r} of {self.id!r}", frames, shape, "a matrix a replica and step")

@@ -26,11 +26,29 @@ from featscope.figures import (
 )
 from featscope.report import draw
 from featscope.report.draw import _filled, _panel
+from featscope.report.draw_matrices import draw_movie
 from featscope.report.draw_verdicts import draw_verdicts
 from featscope.report.figure_data import figure_data
 from featscope.report.geometry import band, bent, deviations, log_ticks, mark_labels
 from featscope.report.look import curve_swatches
 from featscope.studies.summaries import identities
+
+
+def test_frames_of_a_panel_that_ended_are_of_its_last_step() -> None:
+    movie = samples.movie(4, 3)
+    label = "plain (no augmentation)"
+    canvas = draw_movie(replace(movie, last_steps={label: 300}))
+    middle = movie.steps[(len(movie.steps) - 1) // 2]
+    assert middle > 300
+    for strip, of in zip(canvas.subfigs, movie.frames, strict=True):
+        later = [300, 300] if of == label else [middle, movie.steps[-1]]
+        titles = [axes.get_title() for axes in strip.axes if axes.get_title()]
+        assert titles == [
+            "step 0",
+            *(f"step {step:,}".replace(",", " ") + ", its last" * (of == label) for step in later),
+        ]
+    with pytest.raises(ValueError, match=r"last_steps of 'alignment' has \['plan'\]: allowed are its panels"):
+        replace(movie, last_steps={"plan": 300})
 
 
 @pytest.mark.parametrize("figure", samples.figures(), ids=lambda figure: figure.id)

@@ -245,7 +245,7 @@ def test_what_a_matrix_has_not_is_none(alone: Callable[..., Opened]) -> None:
     frames = np.zeros((1, 2, 2, 2))
     frames[0, :, 0, 1] = np.nan
     movie = MatrixMovie("cells", "t", "c", [0, 1], {"m": frames}, "row", "column", "value")
-    assert alone(movie).saved("cells")[1:] == ["m,1,1,0.000", "m,1,2,", "m,2,1,0.000", "m,2,2,0.000"]
+    assert alone(movie).saved("cells")[1:] == ["m,1,1,1,0.000", "m,1,1,2,", "m,1,2,1,0.000", "m,1,2,2,0.000"]
 
 
 def test_one_replica_is_picked_everywhere(shown: Opened) -> None:
@@ -326,7 +326,7 @@ def test_filters_and_links_open_the_claims(shown: Opened) -> None:
                                                     ("correlation", "panel,neuron,feature,correlation", 1 + 2 * 576),
                                                     ("tsne", "panel,class,x,y", 1 + 1200),
                                                     ("agreement", "claim,predicted,tolerance,measured", 7),
-                                                    ("alignment", "panel,row,column,", 1 + 3 * 256 * 32)])  # fmt: skip
+                                                    ("alignment", "panel,step,row,column", 1 + 24576)])  # fmt: skip
 def test_the_data_of_a_figure_can_be_saved(shown: Opened, id: str, first: str, lines: int) -> None:
     table = shown.saved(id)
     assert table[0].startswith(first)
@@ -334,8 +334,9 @@ def test_the_data_of_a_figure_can_be_saved(shown: Opened, id: str, first: str, l
 
 
 def test_the_data_of_matrices_say_how_far_they_are_off(shown: Opened) -> None:
-    heading = f"value at step {samples.STEPS[-1]} of replica 0 (± 0.016; exact: featscope export)"
-    assert shown.saved("alignment")[0] == f"panel,row,column,{heading}"
+    heading, first, *_ = shown.saved("alignment")
+    assert heading == "panel,step,row,column,value in replica 0 (± 0.016; exact: featscope export)"
+    assert first.startswith(f"augmented (RandomMask),{samples.STEPS[-1]},1,1,")
 
 
 def test_each_replica_has_its_column_where_curves_have_different_numbers_of_them(
@@ -498,7 +499,31 @@ def test_a_movie_of_fewer_replicas_than_the_run_offers_its_own(alone: Callable[.
     assert opened.texts(".player option") == ["0", "1"]
     opened.page.locator("#replica").select_option("3")
     assert opened.page.locator(".player select").input_value() == "0"
-    assert opened.saved("cells")[0].startswith("panel,row,column,value at step 1 of replica 0")
+    assert opened.saved("cells")[0].startswith("panel,step,row,column,value in replica 0")
+
+
+def test_what_ended_before_the_others_is_not_said_to_be_of_their_steps(alone: Callable[..., Opened]) -> None:
+    frames = np.linspace(0, 1, 4)[:, None, None] * np.array([[1.0, 0.5]])
+    ended = frames[[0, 1, 2, 2]]
+    movie = MatrixMovie("cells", "t", "c", [0, 10, 20, 30], {"long": frames[None], "short": ended[None]}, "row",
+                        "column", "value", last_steps={"short": 17})  # fmt: skip
+    opened = alone(movie)
+    names, seen = opened.page.locator(".matrix .name"), opened.page.locator(".matrix canvas")
+
+    def told(frame: int) -> list[tuple[str, str]]:
+        opened.slide(frame)
+        labels = [(seen.nth(panel).get_attribute("aria-label") or "").partition(", at ")[2] for panel in range(2)]
+        return [(names.nth(panel).inner_text(), labels[panel].partition(".")[0]) for panel in range(2)]
+
+    assert told(1) == [("long", "step 10"), ("short", "step 10")]
+    for frame, step in ((2, 20), (3, 30)):
+        assert told(frame) == [("long", f"step {step}"), ("short (its last step, 17)", "step 17")]
+        steps = {line.split(",")[0]: line.split(",")[1] for line in opened.saved("cells")[1:]}
+        assert steps == {"long": str(step), "short": "17"}
+    for panel, ends in enumerate((30, 17)):
+        opened.page.locator(".course select").select_option(str(panel))
+        points = opened.run("document.querySelector('.course svg path[style*=\"2.6\"]').getAttribute('d')")
+        assert points.count("L") == (3 if ends == 30 else 2)
 
 
 def test_a_movie_of_many_replicas_says_which_it_holds(alone: Callable[..., Opened]) -> None:
@@ -532,7 +557,7 @@ def test_cells_are_told_to_the_width_of_a_level_and_as_more_where_they_are_beyon
     frames = np.array([[0.0, 0.005], [0.0203, np.inf]])[None, None]
     movie = MatrixMovie("cells", "t", "c", [0], {"m": frames}, "paths, sorted", "neurons", "value", high=0.01)
     opened = alone(movie)
-    assert opened.saved("cells")[1:] == ["m,1,1,0.00000", "m,1,2,0.00516", "m,2,1,>0.01000", "m,2,2,"]
+    assert opened.saved("cells")[1:] == ["m,0,1,1,0.00000", "m,0,1,2,0.00516", "m,0,2,1,>0.01000", "m,0,2,2,"]
     box = opened.page.locator(".matrix canvas").bounding_box()
     assert box is not None
     opened.page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + box["height"] * 0.75)

@@ -24,7 +24,7 @@ from featscope.runs.folder import RunFolder
 from featscope.runs.progress import Monitor
 from featscope.runs.shard import Shard
 from featscope.runs.workers import InterruptedRunError
-from featscope.studies import Arm, Study, last
+from featscope.studies import Arm, Study, last, looked
 from featscope.training import SGD, DivergedError, FirstTime, GradientTraining, Later, Measurement
 
 MIB = 2**20
@@ -128,6 +128,8 @@ def test_an_arm_stops_when_its_event_has_happened_and_the_rest_is_missing(tmp_pa
     assert (runs["short"]["near"].values > 0).all()
     assert runs["short"]["loss"].isnull().any()  # two shards, which end at different steps
     assert (last(runs["short"], runs["short"]["estimate"]).values > 2).all()
+    assert (looked(runs["short"]) == runs["short"]["loss"].notnull()).all()
+    assert looked(runs["whole"]).all()
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from early_ends import require_claims_stay
 from main_arms import on_arms
 from small_decoupling import STUDY, TRIAL
 
@@ -299,7 +300,9 @@ def test_figures_say_what_was_measured():
     assert (np.diff(frames["with masking"][:, -1].argmax(-1)) >= 0).all()  # neurons in the order of their features
     for ends in (end for series in figures["downstream"].series.values() for end in series):
         assert np.isfinite(ends).all()
-    steps, control = TRIAL.run("canonical")["step"].values, frames["control: features that masking destroys, 200 steps"]
+    steps, control = TRIAL.run("canonical")["step"].values, frames["control: features that masking destroys"]
+    assert figures["alignment"].last_steps["control: features that masking destroys"] == steps[-1] == 200
+    assert "with masking" not in figures["alignment"].last_steps
     assert (control[:, -1] == control[:, len(steps) - 1]).all()
     assert [curve.label for curve in figures["dimension"].panels[0].curves] == [
         f"d1/d = {d1 / 12:g}" for d1 in (32, 64, 128)
@@ -635,3 +638,8 @@ def test_the_census_counts_what_it_says():
     assert found["wrong_firing"].tolist() == pytest.approx([0, 1 / 3])
     # f(x) - f(Mz) = (0, 1) on both inputs with a signal; f(Mz) = (2, 1) and (0, 1): means 1 and 3
     assert float(found["noise_moves"]) == pytest.approx((1 / 3) ** 0.5)
+
+
+@pytest.mark.long
+def test_a_shard_that_stops_early_takes_no_number_from_a_claim():
+    require_claims_stay(TRIAL)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from early_ends import require_claims_stay
 
 from featscope.models import DecoderNetwork
 from featscope.options import ConfigError
@@ -117,6 +118,10 @@ def test_what_others_do_after_a_replica_has_learned_does_not_count_for_it():
         {"step": steps},
     )
     assert times.at_own_end(together, together.norm).values == pytest.approx([15.0, 2.0, 15.0])
+    elsewhere = together.assign(norm=together.norm.where((together.replica == 2) | (together["step"] != 150)))
+    assert times.at_own_end(elsewhere, elsewhere.norm).values == pytest.approx([15.0, 2.0, 15.0])
+    lost = together.assign(norm=together.norm.where(together["step"] != 100))
+    assert times.at_own_end(lost, lost.norm).isnull().all()
     between = together.isel(step=[0, 1, 3, 4])
     assert times.at_own_end(between, between.norm).values[0] == pytest.approx(15.0)  # no look when it had
 
@@ -290,3 +295,20 @@ def test_a_fault_in_training_takes_holds_from_an_expected_claim(fault, monkeypat
 @pytest.mark.parametrize("fault", JUDGED.values(), ids=JUDGED)
 def test_a_fault_in_judging_takes_holds_from_an_expected_claim(fault, monkeypatch):
     TIMED.require_noticed(fault, monkeypatch)
+
+
+def test_a_shard_that_stops_early_takes_no_number_from_a_claim():
+    require_claims_stay(TRIAL)
+
+
+def test_lines_have_replicas_whose_run_has_ended_as_they_were_then():
+    runs = dict(TIMED.runs)
+    steps = runs["k=2"]["step"].values
+    ended = (runs["k=2"].replica == 0) & (runs["k=2"]["step"] > steps[5])
+    accuracy = xr.where(ended, np.nan, 0.1 * runs["k=2"].replica + 0 * runs["k=2"].accuracy + runs["k=2"]["step"] / 1e4)
+    last_step = runs["k=2"].last_step.where(runs["k=2"].replica != 0, steps[5])
+    runs["k=2"] = runs["k=2"].assign(accuracy=accuracy.transpose("replica", "step"), last_step=last_step)
+    line = next(iter(STUDY.figures(runs))).panels[0].curves[0]
+    assert line.x.tolist() == steps[1:].tolist()
+    assert line.samples[0].tolist() == [min(step, steps[5]) / 1e4 for step in steps[1:]]
+    assert line.samples[1, -1] == pytest.approx(0.1 + steps[-1] / 1e4)

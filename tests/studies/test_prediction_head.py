@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from early_ends import require_claims_stay
 from main_arms import on_arms
 from small_prediction_head import STUDY, TRIAL
 
@@ -538,3 +539,7 @@ def test_outputs_of_norm_1_collapse_less_unless_they_are_normalised_over_the_bat
     assert test.judge(STUDY, sphere.name, {**runs, sphere.name: measure(STUDY, sphere, 4)}).measured < -0.05
     monkeypatch.setattr(NonContrastive, "normalized", over_the_batch)
     assert test.judge(STUDY, sphere.name, {**runs, sphere.name: measure(STUDY, sphere, 4)}).measured > -0.05
+
+
+def test_a_shard_that_stops_early_takes_no_number_from_a_claim():
+    require_claims_stay(TRIAL)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from early_ends import require_claims_stay
 from small_tensor_power import STUDY, TRIAL
 
 from featscope.axes import numeric_options
@@ -363,3 +364,7 @@ def test_blocks_are_no_part_of_the_result(monkeypatch):
             healthy = TRIAL.healthy[key]
             assert (claim.verdict == healthy.verdict) or "undecided" in (claim.verdict, healthy.verdict), key
             assert claim.stands == healthy.stands, key
+
+
+def test_a_shard_that_stops_early_takes_no_number_from_a_claim():
+    require_claims_stay(TRIAL)

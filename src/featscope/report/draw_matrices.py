@@ -23,7 +23,9 @@ def draw_movie(figure: MatrixMovie) -> Canvas:
         row = [strip.add_subplot(1, len(frames), i + 1) for i in range(len(frames))]
         for axes, frame in zip(row, frames, strict=True):
             picture = _matrix(axes, movie[0, frame], colours)
-            axes.set_title(f"step {figure.steps[frame]:,}".replace(",", " "), fontsize=SMALL, color=INK)
+            step, ended = figure.shown(label, frame)
+            title = f"step {step:,}".replace(",", " ") + (", its last" if ended else "")
+            axes.set_title(title, fontsize=SMALL, color=INK)
             label_axes(axes, figure.column_label, figure.row_label if axes is row[0] else "")
             if axes is not row[0]:
                 axes.set_yticklabels([])

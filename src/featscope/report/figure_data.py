@@ -125,7 +125,10 @@ def _(figure: MatrixMovie) -> Plain:
         "steps": [int(figure.steps[i]) for i in keep],
         "replicas": replicas,
         "of": count,
-        "panels": [{"label": _words(k), "rows": v.shape[2], "columns": v.shape[3]} for k, v in panels.items()],
+        "panels": [
+            {"label": _words(k), "rows": v.shape[2], "columns": v.shape[3], "last": figure.last_steps.get(k)}
+            for k, v in panels.items()
+        ],
         "row": _words(figure.row_label),
         "column": _words(figure.column_label),
         "value": _words(figure.value_label),

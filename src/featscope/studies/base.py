@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+import numpy as np
 import xarray as xr
 
 from featscope.axes import Axis
@@ -180,6 +181,22 @@ def last(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
     """
     place = xr.apply_ufunc(run["step"].values.searchsorted, run["last_step"])
     return series.isel(step=place)
+
+
+def looked(run: xr.Dataset) -> xr.DataArray:
+    """At which steps each replica was looked at: ``[replica, step]``, and axes of the arm.
+
+    Until it diverged or its shard stopped early; and not at a step at which another shard alone was, as it stopped
+    there between two looks of this one.
+    """
+    steps, end = run["step"], run["last_step"]
+    until_end, of_another = steps <= end, steps.isin(np.unique(end)) & (steps != end)
+    if not of_another.any():
+        return until_end
+    own = {"step", *end.dims}
+    series = [one for one in run.values() if own <= {*one.dims}]
+    seen = sum(one.notnull().any({*one.dims} - own) for one in series) > 0
+    return until_end & (seen | ~of_another)
 
 
 def farthest(values: xr.DataArray, over: str, centre: float = 1.0) -> xr.DataArray:

@@ -31,9 +31,9 @@ const TABLES = {
     const replica = replicaOf(figure), cells = await unpack(figure, replica);
     const frame = Math.max(0, figure.steps.findLastIndex((step) => step <= state.step));
     const known = `± ${number(apart(figure) / 2, 2)}; exact: featscope export`;  // the page keeps a few levels
-    return [["panel", "row", "column", `value at step ${figure.steps[frame]} of replica ${replica} (${known})`],
+    return [["panel", "step", "row", "column", `value in replica ${replica} (${known})`],
       ...figure.panels.flatMap((p, k) => Array.from({ length: p.rows * p.columns }, (_, i) =>
-        [words(p.label), Math.floor(i / p.columns) + 1, i % p.columns + 1, told(figure, cells[k](Math.floor(i / p.columns), i % p.columns, frame), 1)]))];
+        [words(p.label), stepOf(figure, p, frame), Math.floor(i / p.columns) + 1, i % p.columns + 1, told(figure, cells[k](Math.floor(i / p.columns), i % p.columns, frame), 1)]))];
   },
 };
 // Numbers of all replicas that are drawn, which can be more than the page picks from: runs may have different numbers.

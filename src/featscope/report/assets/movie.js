@@ -11,6 +11,9 @@ function told(figure, level, more = 0) {
   return `${level < 0 ? "<" : level >= figure.levels ? ">" : ""}${valueOf(figure, level).toFixed(decimals)}`;
 }
 
+// The step that a panel shows: one that ended before the others stays at its last.
+const stepOf = (figure, panel, frame) => Math.min(figure.steps[frame], panel.last ?? Infinity);
+
 async function unpack(figure, replica) {
   const key = `${figure.id} ${replica}`;
   if (!unpacked.has(key)) unpacked.set(key, inflate(figure.replicas[replica]).then((cells) => {
@@ -62,7 +65,7 @@ function movie(figure, home) {
 
   home.append(html("div", { className: "with-axis" }, html("p", { className: "axis", innerHTML: figure.row }),
     html("div", { className: "matrices" }, ...canvases.map((canvas, k) => html("div", { className: "matrix" },
-      html("p", { className: "name" }, html("span", { innerHTML: figure.panels[k].label })),
+      html("p", { className: "name" }, html("span", {}, html("span", { innerHTML: figure.panels[k].label }), html("span", { className: "stays" }))),
       html("div", { className: "cells" }, canvas), html("p", { className: "axis", innerHTML: figure.column }))))));
   const play = html("button", { type: "button", className: "play", textContent: "▶ Play" });
   const slider = html("input", { type: "range", min: 0, max: frames - 1, value: frame }), shown = html("output");
@@ -85,7 +88,9 @@ function movie(figure, home) {
       brush.putImageData(image, 0, 0);
       canvases[k].parentNode.querySelectorAll("i, b").forEach((mark) => mark.remove());
       canvases[k].setAttribute("aria-label", `${words(panel.label)}: ${panel.rows} ${words(figure.row)} by ${panel.columns} `
-        + `${words(figure.column)}; colour is ${words(figure.value)}, at step ${figure.steps[frame]}. Arrow keys pick a cell.`);
+        + `${words(figure.column)}; colour is ${words(figure.value)}, at step ${stepOf(figure, panel, frame)}. Arrow keys pick a cell.`);
+      const ended = stepOf(figure, panel, frame) < figure.steps[frame];
+      canvases[k].closest(".matrix").querySelector(".stays").textContent = ended ? ` (its last step, ${panel.last})` : "";
     });
     slider.value = frame;
     slider.setAttribute("aria-valuetext", `step ${figure.steps[frame]}`);
@@ -128,9 +133,11 @@ function drawCourse(figure, course, canvases, cells, pick, choose) {
   }
   pick.row = Math.min(pick.row, panel.rows - 1), pick.column = Math.min(pick.column, panel.columns - 1);
   const width = Math.max(280, course.clientWidth || 420), height = 138, log = figure.steps.at(-1) > 30;
-  const steps = figure.steps.map((step) => Math.max(step, log ? 0.7 : 0));
-  const x = scale(steps[0], steps.at(-1), log, 30, width - 6), y = scale(figure.low, figure.high, false, height - 22, 8);
-  const path = (column) => line(x, y, steps, figure.steps.map((_, frame) => valueOf(figure, cell(pick.row, column, frame))));
+  const floor = log ? 0.7 : 0, final = Math.max(figure.steps.at(-1), floor);
+  const frames = figure.steps.flatMap((_, frame) => frame && stepOf(figure, panel, frame - 1) === panel.last ? [] : [frame]);
+  const steps = frames.map((frame) => Math.max(stepOf(figure, panel, frame), floor));
+  const x = scale(steps[0], final, log, 30, width - 6), y = scale(figure.low, figure.high, false, height - 22, 8);
+  const path = (column) => line(x, y, steps, frames.map((frame) => valueOf(figure, cell(pick.row, column, frame))));
   const end = columns.reduce((best, c) => cell(pick.row, c, last) > cell(pick.row, best, last) ? c : best, 0);
   const value = told(figure, cell(pick.row, pick.column, last)) ?? "none";
   const [rowName, columnName] = [figure.row, figure.column].map((label) => words(label).split(",")[0]);  // "neurons, sorted"

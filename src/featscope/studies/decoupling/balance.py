@@ -12,7 +12,7 @@ import xarray as xr
 
 from featscope.claims import POSITIVE, ROUNDING, Found, bound, fitted_exponent, identity, ordering, scaling
 from featscope.probes.stored import along_features, first_look
-from featscope.studies import Runs, last
+from featscope.studies import Runs, last, looked
 from featscope.studies.decoupling.at_start import is_spread
 from featscope.studies.decoupling.figures import numbered
 from featscope.studies.decoupling.stage_one import at_t1
@@ -28,7 +28,7 @@ exact = partial(identity, on="augmented", equals=0.0, within=1e-9, because=ROUND
 
 def in_the_end(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
     """Mean of ``series`` over the last looks."""
-    looks = (run["step"] > (1 - PLATEAU) * run["step"].max()) & (run["step"] <= run["last_step"])
+    looks = (run["step"] > (1 - PLATEAU) * run["step"].max()) & looked(run)
     return mean_of(series, looks, "step")
 
 

@@ -79,8 +79,7 @@ def figures(study: DecouplingArms, runs: Runs) -> Iterator[Figure]:
 def alignment(runs: Runs) -> MatrixMovie:
     """|cosine| of every neuron and feature; neurons sorted by the feature they end on."""
     steps = runs["augmented"]["step"].values
-    ends = {arm: int(runs[arm]["step"].values[-1]) for arm in _STORY}
-    shown = {arm: f"{label}, {ends[arm]} steps" if ends[arm] < steps[-1] else label for arm, label in _STORY.items()}
+    ends = {label: int(runs[arm]["step"].values[-1]) for arm, label in _STORY.items()}
     return MatrixMovie(
         "alignment",
         "Which features each neuron holds",
@@ -88,10 +87,11 @@ def alignment(runs: Runs) -> MatrixMovie:
         "feature they end on; dark blocks down the diagonal are groups of neurons that hold one feature each. "
         "Arms shorter than the first stay at their last step.",
         steps=[int(step) for step in steps],
-        frames={label: sorted_by_feature(abs(runs[arm].alignment), steps) for arm, label in shown.items()},
+        frames={label: sorted_by_feature(abs(runs[arm].alignment), steps) for arm, label in _STORY.items()},
         row_label="neurons, sorted by the feature they end on",
         column_label="true features",
         value_label="how closely a neuron points along a feature (|cosine|)",
+        last_steps={label: end for label, end in ends.items() if end < steps[-1]},
         claims=("singletons-emerge", "no-singletons-without-augmentation"),
     )
 

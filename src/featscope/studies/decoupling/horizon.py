@@ -6,7 +6,7 @@ from math import ceil, isfinite, log, nan
 import xarray as xr
 
 from featscope.claims import POSITIVE, SHARE, Found, bound, identity, ordering
-from featscope.studies import last
+from featscope.studies import last, looked
 from featscope.studies.decoupling.arms import HORIZON
 from featscope.studies.decoupling.at_start import is_spread
 from featscope.studies.decoupling.corollaries import Corollaries
@@ -148,7 +148,7 @@ class Horizon(Corollaries):
 
         $\frac{1}{T} \sum_t L(f_t) \le O(1/\log d)$. Measured: mean over looks from $d^{1.01}/\eta$ to the horizon.
         """
-        late = (run["step"] >= self.moments[0]) & (run["step"] <= run["last_step"])
+        late = (run["step"] >= self.moments[0]) & looked(run)
         return self._reached(mean_of(run.loss, late, "step"), predicted=1 / log(self.data.features))
 
     @identity(
@@ -172,7 +172,7 @@ class Horizon(Corollaries):
         sizes = objective.anchors, objective.negatives
         decay = self.optimizer.weight_decay
         ideal = self.ideal(recipe.data, ratio).saturation(1.0, decay, *sizes)[1] if isfinite(ratio) else nan
-        settled = (run["step"] >= min(self.steps, float(run["step"].max()))) & (run["step"] <= run["last_step"])
+        settled = (run["step"] >= min(self.steps, float(run["step"].max()))) & looked(run)
         return self._reached(mean_of(run.loss, settled, "step") / ideal, f"The ideal one is {ideal:.2f} τ.")
 
     @bound(

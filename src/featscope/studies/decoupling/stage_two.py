@@ -13,6 +13,7 @@ import xarray as xr
 from featscope.claims import POSITIVE, bound, identity
 from featscope.probes import stored
 from featscope.probes.stored import first_look
+from featscope.studies import looked
 from featscope.studies.decoupling.at_start import is_spread
 from featscope.studies.decoupling.stage_one import StageOne, at_t1, descends_on_spread
 from featscope.studies.worst import at_all, known, mean_of
@@ -37,7 +38,7 @@ def lucky_alone(run: xr.Dataset) -> xr.DataArray:
 def is_stage_two(run: xr.Dataset) -> xr.DataArray:
     """Which looks are within Stage II, at whose end some series stop: ``[replica, step]``."""
     looks, t1, t2 = run["step"], run.stage1_end, run.stage2_end
-    return (t1 >= 0) & (looks >= t1) & ((looks < t2) | (t2 < 0)) & (looks <= run.last_step)
+    return (t1 >= 0) & (looks >= t1) & ((looks < t2) | (t2 < 0)) & looked(run)
 
 
 @dataclass(frozen=True)

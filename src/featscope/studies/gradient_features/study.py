@@ -11,7 +11,7 @@ import xarray as xr
 
 from featscope.claims import COSINE, PAIRED, SHARE, STATED, Claim, Found, bound, ordering
 from featscope.figures import Figure
-from featscope.studies.base import Runs, Story, last
+from featscope.studies.base import Runs, Story, last, looked
 from featscope.studies.gradient_features import figures, probes
 from featscope.studies.gradient_features.arms import (
     LEVELS,
@@ -278,7 +278,7 @@ class GradientFeatures(AtStart):
         the staircase.
         """
         at: xr.DataArray = xr.apply_ufunc(np.log, learned_at(run))
-        rise = known(smallest(at.diff("level")), run.part_hinge.where(run["step"] <= run.last_step, 0.0))
+        rise = known(smallest(at.diff("level")), run.part_hinge.where(looked(run), 0.0))
         return Found(
             rise, "Steps: " + ", ".join(f"{float(one):.0f}" for one in np.exp(at.mean("replica").values)) + "."
         )

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from featscope.figures import Bars, Curves, Panel
-from featscope.studies.base import Runs, Study
+from featscope.studies.base import Runs, Study, last
 from featscope.studies.grokking import times
 from featscope.studies.grokking.arms import (
     FEWER,
@@ -23,8 +23,10 @@ from featscope.studies.summaries import bars, chart, curve
 _RIGHT = (0.0, 1.0)
 
 
-def _after_start(values: xr.DataArray) -> xr.DataArray:
-    return values.sel(step=values["step"] > 0)
+def _drawn(run: xr.Dataset, values: xr.DataArray) -> xr.DataArray:
+    """``values`` after the start; a replica whose run has ended stays as it was then."""
+    held = values.where(run["step"] <= run["last_step"], last(run, values))
+    return held.sel(step=held["step"] > 0)
 
 
 def accuracies(runs: Runs, moduli: Sequence[int]) -> Curves:
@@ -32,18 +34,18 @@ def accuracies(runs: Runs, moduli: Sequence[int]) -> Curves:
     panels = []
     for name, k, p in zip(PRINTED, INPUTS, moduli, strict=True):
         drawn = [
-            curve(_after_start(runs[name].accuracy), "train", within=_RIGHT),
-            curve(_after_start(runs[name].test_accuracy), "test", within=_RIGHT),
+            curve(_drawn(runs[name], runs[name].accuracy), "train", within=_RIGHT),
+            curve(_drawn(runs[name], runs[name].test_accuracy), "test", within=_RIGHT),
         ]
         if (plain := f"{name}-no-decay") in NO_DECAY:
-            rest = _after_start(runs[plain].test_accuracy)
+            rest = _drawn(runs[plain], runs[plain].test_accuracy)
             drawn.append(curve(rest, "test, no weight decay", within=_RIGHT, dashed=True))
         panels.append(Panel(f"{k} numbers modulo {p}", "step", "accuracy", drawn, log_x=True))
     return chart(
         "accuracies",
         "Two numbers are first learned by heart, then by the rule; more numbers at smaller moduli by the rule at once",
         "Accuracy on the half of the points to train on, and on the others; dashed, on the others without weight "
-        "decay. A run ends when all its replicas have learned.",
+        "decay. A run ends when all its replicas have learned; lines have them as they were then from there on.",
         *panels,
         claims=("grokking-weakens-with-k", "two-steps-of-learning", "weight-decay-brings-the-rule"),
     )
@@ -113,13 +115,14 @@ def measures(study: Study, runs: Runs) -> Curves:
         "progress",
         "While test accuracy rises the norm falls and embeddings lose frequencies",
         "Left: 1/Σq² over the number of frequencies, q the share of the power of each. Middle: norm of all weights. "
-        "Right: accuracy on points to train on less that on others.",
+        "Right: accuracy on points to train on less that on others. Lines have replicas whose run has ended as they "
+        "were then.",
         *(
             Panel(
                 title,
                 "step",
                 label,
-                [curve(_after_start(of(runs[arm])), study.arm(arm).label) for arm in drawn],
+                [curve(_drawn(runs[arm], of(runs[arm])), study.arm(arm).label) for arm in drawn],
                 log_x=True,
             )
             for title, (label, of) in series.items()

@@ -7,7 +7,7 @@ import xarray as xr
 
 from featscope.claims import COSINE, STATED, Claim, Found, bound, ordering
 from featscope.figures import Figure
-from featscope.studies.base import Runs, Story
+from featscope.studies.base import Runs, Story, looked
 from featscope.studies.grokking import figures, times
 from featscope.studies.grokking.arms import (
     FEWER,
@@ -149,8 +149,7 @@ class Grokking(GrokkingArms):
         """
         plain = runs[NO_DECAY[PRINTED.index(arm)]]
         with_decay, without = (
-            run.test_accuracy.where(run["step"] <= run.last_step, 0.0).max("step", skipna=False)
-            for run in (runs[arm], plain)
+            run.test_accuracy.where(looked(run), 0.0).max("step", skipna=False) for run in (runs[arm], plain)
         )
         return with_decay - without
 

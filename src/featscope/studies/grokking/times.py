@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from featscope.studies.base import looked
 from featscope.studies.grokking.probes import LEARNED
 
 BEYOND = "_beyond_chance"
@@ -38,11 +39,10 @@ def at_own_end(run: xr.Dataset, series: xr.DataArray) -> xr.DataArray:
     at = run[LEARNED].where(run[LEARNED] >= 0, run["last_step"])
     steps = run["step"].values
 
-    def of_one(values: np.ndarray, step: np.ndarray, last: np.ndarray) -> float:
-        seen = steps <= last
+    def of_one(values: np.ndarray, seen: np.ndarray, step: np.ndarray) -> float:
         return float(np.interp(step, steps[seen], values[seen])) if np.isfinite(values[seen]).all() else np.nan
 
-    return xr.apply_ufunc(of_one, series, at, run["last_step"], input_core_dims=[["step"], [], []], vectorize=True)
+    return xr.apply_ufunc(of_one, series, looked(run), at, input_core_dims=[["step"], ["step"], []], vectorize=True)
 
 
 def gap(run: xr.Dataset, suffix: str = "") -> Between:

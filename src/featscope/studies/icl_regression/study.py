@@ -12,7 +12,7 @@ import xarray as xr
 
 from featscope.claims import POSITIVE, SHARE, STATED, Claim, bound, identity, ordering
 from featscope.figures import Figure
-from featscope.studies.base import Runs, Story, last
+from featscope.studies.base import Runs, Story, last, looked
 from featscope.studies.icl_regression import figures
 from featscope.studies.icl_regression.arms import (
     BLOCK,
@@ -112,7 +112,7 @@ class IclRegression(EvaluationClaims):
         $-\frac12\mathrm{tr}(\Lambda^2\Gamma^{-1})$. Measured: largest difference over ranks and looks.
         """
         off = run.off_d4
-        return largest(off.where(run["step"] <= run.last_step, 0.0)) if "step" in off.dims else off
+        return largest(off.where(looked(run), 0.0)) if "step" in off.dims else off
 
     # --- The best model of each rank (Theorem 5.4.1) ------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import xarray as xr
 
 from featscope.claims import POSITIVE, SHARE, Found, bound, identity, ordering
 from featscope.probes.stored import common_and_rare
-from featscope.studies import last
+from featscope.studies import last, looked
 from featscope.studies.imbalance.probes import HELD
 from featscope.studies.imbalance.stages import NEARLY_ALL, Stages
 from featscope.studies.worst import known, mean, mean_of, smallest
@@ -273,7 +273,7 @@ class Endings(Stages):
 
     def _late(self, run: xr.Dataset) -> xr.DataArray:
         """Which looks are in the second half of training: ``[replica, step]``."""
-        return (run["step"] >= run["step"].max() / 2) & (run["step"] <= run.last_step)
+        return (run["step"] >= run["step"].max() / 2) & looked(run)
 
     def _ratio_of(self, arm: str) -> float:
         """ε_min/ε_max."""

@@ -13,7 +13,7 @@ import xarray as xr
 from featscope.claims import COSINE, POSITIVE, SHARE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
 from featscope.models.population import PURE
-from featscope.studies import Runs, Story, last
+from featscope.studies import Runs, Story, last, looked
 from featscope.studies.prediction_head import figures
 from featscope.studies.prediction_head.arms import EARLY
 from featscope.studies.prediction_head.infinite import CHOICE, FEW
@@ -218,7 +218,7 @@ class PredictionHeadStudy(PhasesClaims):
         Measured: $|E_{21}|$ in the end over its largest in training.
         """
         lent = abs(run["head"]).isel(path=0, neuron=1)
-        return last(run, lent) / lent.where(run["step"] <= run.last_step, 0.0).max("step", skipna=False)
+        return last(run, lent) / lent.where(looked(run), 0.0).max("step", skipna=False)
 
     @ordering(
         "Theorem 4.1",

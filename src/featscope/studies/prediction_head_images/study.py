@@ -19,7 +19,7 @@ from featscope.data import Images
 from featscope.figures import Figure
 from featscope.losses import NonContrastive
 from featscope.models import PredictionHead, ProjectionHead, ResNet18
-from featscope.studies import Arm, Runs, Story, last
+from featscope.studies import Arm, Runs, Story, last, looked
 from featscope.studies.images import GAINED, SIGN, UNSAID, UNTRAINED, ImageStudy, against_itself, gained, higher
 from featscope.studies.prediction_head_images import figures, probes
 from featscope.studies.prediction_head_images.figures import asymmetry
@@ -269,7 +269,7 @@ class PredictionHeadImages(ImageStudy):
         Measured: share of the highest $\|\mathrm{offdiag}(E)\|_F$ that is lost by the end.
         """
         off = run.head_off_diagonal
-        most = off.where(run["step"] <= run.last_step, 0.0).max("step", skipna=False)
+        most = off.where(looked(run), 0.0).max("step", skipna=False)
         lost = 1 - (last(run, off) / most).where(most != 0, 1.0)  # 0 if it never rose
         return against_itself(lost, arm)
 

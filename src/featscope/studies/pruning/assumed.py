@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from featscope.claims import COSINE, POSITIVE, Found, bound, identity, ordering
-from featscope.studies import last
+from featscope.studies import last, looked
 from featscope.studies.pruning.arms import JUDGED, LITTLE, PruningArms, follows_theory
 from featscope.studies.worst import known, largest
 from featscope.theory.imbalance import activities, pair_correlation
@@ -36,7 +36,7 @@ class Assumed(PruningArms):
         recipe = self.arm("stationary").recipe
         neurons = recipe.learner.neurons * recipe.data.features
         wanted = np.round(run["ratio"] * neurons)
-        looks = (run["step"] >= max(1, recipe.rules["pruning"].start)) & (run["step"] <= run.last_step)
+        looks = (run["step"] >= max(1, recipe.rules["pruning"].start)) & looked(run)
         return largest(abs(run.pruned - wanted).where(looks, 0.0).where(looks.any("step")))
 
     @ordering(
