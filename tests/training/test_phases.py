@@ -2,12 +2,13 @@
 
 from math import log
 
+import pytest
 import torch
 
 from featscope.models.population import OrderParameters, Population, PopulationNetwork
 from featscope.streams import Streams
 from featscope.training import Flow
-from featscope.training.phases import EVENTS, Phases, invariants
+from featscope.training.phases import EVENTS, QUANTITIES, Phases, Signs, invariants, quantities
 
 OF = Population.alike(1, (2.0, 1.0), (4.0, 2.0), 3.0, noise_std=1.0, rate=0.25)
 DIM = 50
@@ -87,3 +88,16 @@ def test_what_the_flow_keeps_is_norm_and_what_the_head_lends():
     assert abs(fast - (0.2**2 + 0.6 - 3 / 0.25 * 0.4**2)) < 1e-12
     frozen = invariants(y, torch.zeros(1, dtype=torch.float64))[0, 0]
     assert abs(float(frozen) - (0.1**2 + 0.3**2 + 0.5)) < 1e-12
+
+
+def test_what_is_watched_is_by_role_and_positive_where_it_keeps_its_sign():
+    """The second neuron is fast. E_12 is over R_1^1.5, and E_21 has the sign of B_11 B_21 at the start."""
+    fast = torch.tensor([1])
+    begun = Signs.of(OrderParameters.unpack(state(-0.2, 0.05, 0.1, -0.1)[0].mT, 2), fast)
+    b, r, e = [[0.2, -0.3], [-0.6, -0.05]], [[0.5, -0.1], [-0.1, 0.64]], [[0.0, -0.4], [-0.3, 0.0]]
+    y = OrderParameters(*(torch.tensor(one, dtype=torch.float64)[..., None] for one in (b, r, e)))
+    found = dict(zip(QUANTITIES, quantities(y, fast, begun)[:, 0].tolist(), strict=True))
+    assert found == pytest.approx(
+        {"B_11": 0.6, "B_12": -0.05, "B_21": 0.2, "B_22": 0.3, "R_1": 0.64, "R_2": 0.5}
+        | {"R_12": 0.1 / 0.32**0.5, "E_12": 0.3 / 0.512, "E_21": 0.4}
+    )
