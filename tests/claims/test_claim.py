@@ -278,7 +278,9 @@ def test_how_many_hold_is_said_of_those_that_are_expected_to():
     holds, fails, undecided = (judged(number, ">=", 0.0) for number in (1.0, -1.0, nan))
     unexpected = judged(1.0, ">=", 0.0, expected=False)
     said = how_many_hold([holds, holds, fails, undecided, unexpected])
-    assert said == "2 of the 4 claims expected to hold at this size do."
+    without = "Of 1 nothing finite was measured: more replicas will not decide them."
+    assert said == f"2 of the 4 claims expected to hold at this size do. {without}"
+    assert how_many_hold([holds, fails]) == "1 of the 2 claims expected to hold at this size do."
     assert how_many_hold([]) == ""
 
 

@@ -1,6 +1,7 @@
 """Many verdicts together: how many hold, how many are wrong by chance, which would survive a correction for that."""
 
 from collections.abc import Sequence
+from math import isfinite
 
 from featscope.claims.claim import Claim
 from featscope.claims.intervals import LEVEL
@@ -11,11 +12,15 @@ _HUNDREDTH = 0.01
 
 
 def how_many_hold(claims: Sequence[Claim]) -> str:
-    """How many of the claims that are expected to hold do, in a sentence; empty if there are none."""
-    verdicts = [claim.verdict for claim in claims if claim.expected]
-    return (
-        f"{verdicts.count('holds')} of the {len(verdicts)} claims expected to hold at this size do." if claims else ""
-    )
+    """How many of the claims that are expected to hold do, and how many have no number, in a sentence or two.
+
+    Empty if there are none.
+    """
+    expected = [claim for claim in claims if claim.expected]
+    hold = sum(claim.verdict == "holds" for claim in expected)
+    silent = sum(not isfinite(claim.measured) for claim in expected)
+    found = f"{hold} of the {len(expected)} claims expected to hold at this size do." if claims else ""
+    return found + (f" Of {silent} nothing finite was measured: more replicas will not decide them." if silent else "")
 
 
 def false_expected(claims: Sequence[Claim]) -> float:
