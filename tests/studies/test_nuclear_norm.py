@@ -263,15 +263,19 @@ FAULTS = {
         FREE_ERM,
     ),
     "dead neurons are kicked": Fault(
-        nuclear_norm, "_by_vectors", lambda f, rounding: VECTORS(f, -1.0), "dead-neurons-stay", SINGULAR
+        nuclear_norm, "_by_vectors", lambda f, rounding, noise: VECTORS(f, -1.0, noise), "dead-neurons-stay", SINGULAR
     ),
     "large values only": Fault(
-        nuclear_norm, "_by_gram", lambda f, rounding: GRAM(f, 0.5), "single-precision-loses-nothing", SINGULAR
+        nuclear_norm,
+        "_by_gram",
+        lambda f, rounding, noise: GRAM(f, 0.5, noise),
+        "single-precision-loses-nothing",
+        SINGULAR,
     ),
     "rounding over the largest value": Fault(
         nuclear_norm,
         "_by_gram",
-        lambda f, rounding: GRAM(f, rounding / float(torch.linalg.matrix_norm(f, 2).max()) ** 2),
+        lambda f, rounding, noise: GRAM(f, rounding / float(torch.linalg.matrix_norm(f, 2).max()) ** 2, noise),
         "single-precision-loses-nothing",
         SINGULAR,
     ),
@@ -292,7 +296,7 @@ FAULTS = {
     "the gradient of half the squares": Fault(
         nuclear_norm,
         "_by_vectors",
-        lambda f, rounding: (VECTORS(f, rounding)[0], f),
+        lambda f, rounding, noise: (VECTORS(f, rounding, noise)[0], f),
         "repeated-values-do-no-harm",
         SINGULAR,
     ),
