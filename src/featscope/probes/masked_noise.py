@@ -17,6 +17,8 @@ from featscope.streams import Draws
 from featscope.theory.masked_neuron import gate_edge, mean_activation, noise_pull, spread_of_others
 from featscope.views import View
 
+_LEAST = 1e-6  # deviation of noise over ||w_i||, where a view hides all coordinates: as good as none
+
 
 class NoisePull(NamedTuple):
     """How strongly noise in one view pulls neurons that fire on both, over ||w_i||; replica by neuron.
@@ -44,7 +46,8 @@ def noise_pulls(
     masks = view(torch.ones_like(sample.x), draws)  # 2D and 2(I - D)
     weight, bias, s2 = network.weight.detach(), network.bias.unsqueeze(-2), float(source.config.noise_variance)
     centres = [((mask * sample.signal) @ weight.mT).cpu().numpy() for mask in masks]
-    spreads = [(s2 * mask.square() @ weight.square().mT).sqrt().cpu().numpy() for mask in masks]
+    least = _LEAST * weight.norm(dim=-1).unsqueeze(-2)
+    spreads = [(s2 * mask.square() @ weight.square().mT).sqrt().clamp_min(least).cpu().numpy() for mask in masks]
     threshold = bias.cpu().numpy()
     given = gate_edge(centres[0], spreads[0], threshold) * mean_activation(centres[1], spreads[1], threshold)
     edge = torch.as_tensor(given, dtype=weight.dtype, device=weight.device)
