@@ -191,6 +191,17 @@ def test_doubt_is_one_minus_the_softmax_of_the_partner_averaged_by_class():
         assert float(nothing["doubt"].values[0, label]) == pytest.approx(np.mean(values), rel=1e-4)
 
 
+def test_what_pruning_would_take_is_measured_whenever_it_begins():
+    experiment, late = TINY.arm("plain").recipe.build(Streams(0, [0])), replace(TINY.pruning, start=2)
+    initial = TINY.initial(experiment)
+    with torch.no_grad():
+        for probe in (probes.doubt, lambda *given: probes.pruning(*given, initial)):
+            before, after = (probe(experiment, pruning) for pruning in (TINY.pruning, late))
+            assert {name: one.values.tolist() for name, one in before.items()} == {
+                name: one.values.tolist() for name, one in after.items()
+            }
+
+
 def test_figures_show_the_paper_s_table_beside_what_was_measured():
     claims = list(TRIAL.healthy.values())
     figures = {figure.id: figure for figure in [*TINY.figures(TRIAL.runs), *identities(claims)]}
