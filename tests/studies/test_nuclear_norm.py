@@ -263,7 +263,7 @@ FAULTS = {
         FREE_ERM,
     ),
     "dead neurons are kicked": Fault(
-        nuclear_norm, "_by_vectors", lambda f, rounding, noise: VECTORS(f, -1.0, noise), "dead-neurons-stay", SINGULAR
+        nuclear_norm, "_by_vectors", lambda f, rounding, noise: VECTORS(f, -1.0, -1.0), "dead-neurons-stay", SINGULAR
     ),
     "large values only": Fault(
         nuclear_norm,
