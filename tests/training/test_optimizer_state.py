@@ -88,3 +88,19 @@ def test_a_state_of_before_options_were_kept_can_be_gone_back_to():
         second.advance(step)
     assert torch.equal(first.learner.value, second.learner.value)
     assert second.optimizer.param_groups[0]["betas"] == first.optimizer.param_groups[0]["betas"]
+
+
+def test_what_an_optimizer_remembers_keeps_its_own_precision():
+    """NAdam has a product in float32 beside parameters in float64."""
+    whole, first, second = (made_with(TorchOptimizer("NAdam", 0.1), {}) for _ in range(3))
+    for one in (whole, first, second):
+        one.double()
+    for step in range(20):
+        whole.advance(step)
+    for step in range(4):
+        first.advance(step)
+    second.restore(*through_files(first.state()))
+    for step in range(4, 20):
+        second.advance(step)
+    assert whole.learner.value.dtype == torch.float64
+    assert torch.equal(whole.learner.value, second.learner.value)

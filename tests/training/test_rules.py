@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
+from toys import experiment
 
 from featscope.data import SparseCoding
 from featscope.models import SymmetricReLU, SymmetricReLUNetwork
@@ -336,3 +337,10 @@ def test_steps_do_not_cool_from_another_size_than_the_optimizer_s():
         Cooling(4, 0.1).build(experiment)
     experiment.optimizer.param_groups[0]["lr"] = torch.tensor(0.4)  # as optimizers in CUDA graphs have it
     Cooling(4, 0.4).build(experiment)
+
+
+def test_of_two_events_of_one_name_neither_is_lost_in_silence():
+    near, far = (FirstTime("near", lambda e, size=size: e.learner.value[:, 0].abs() < size, every=1) for size in (1, 2))
+    assert experiment(rules={"near": near}).events().keys() == {"near"}
+    with pytest.raises(ValueError, match="two rules have an event 'near': expected names that differ"):
+        experiment(rules={"near": near, "far": far}).events()

@@ -1,6 +1,6 @@
 """What the engine runs: some replicas of one arm, step by step."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -128,6 +128,21 @@ class Experiment(nn.Module):
         if not self.gives_up:
             raise DivergedError(quantity, step, self.streams.replicas[int(bad.nonzero()[0])])
         self.diverged.masked_fill_(bad & (self.diverged < 0), step)
+
+
+def events_of(rules: Iterable[Any]) -> dict[str, Int[Tensor, "replica"]]:
+    """The step of each event that one of ``rules`` watches for.
+
+    Raises:
+        ValueError: two watch for events of one name, of which the first would be lost.
+    """
+    found: dict[str, Tensor] = {}
+    for rule in rules:
+        its = rule.events() if hasattr(rule, "events") else {}
+        if twice := found.keys() & its.keys():
+            raise ValueError(f"two rules have an event {min(twice)!r}: expected names that differ. Rename one")
+        found |= its
+    return found
 
 
 @runtime_checkable

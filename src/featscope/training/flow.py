@@ -12,7 +12,7 @@ from featscope.kernels import Attempt
 from featscope.numbers import per_replica
 from featscope.options import require
 from featscope.streams import Draws, Streams
-from featscope.training.experiment import DivergedError, Experiment
+from featscope.training.experiment import DivergedError, Experiment, events_of
 from featscope.training.gradient import RuleConfig
 from featscope.training.record import Measurement
 from featscope.training.rosenbrock import StepSizeError, Trajectories, attempt_at
@@ -148,10 +148,7 @@ class Flow(Experiment):
 
     def events(self) -> dict[str, Int[Tensor, "replica"]]:
         """Those of the rules, and the step by which all trajectories of a replica had arrived."""
-        found: dict[str, Tensor] = {}
-        for rule in self.rules.values():
-            found |= rule.events() if hasattr(rule, "events") else {}  # type: ignore[operator]
-        return found | {"arrived": self.arrived}
+        return events_of(self.rules.values()) | {"arrived": self.arrived}
 
     def look(self, step: int) -> Mapping[str, Measurement]:
         """The loss, mean over starts."""

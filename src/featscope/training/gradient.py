@@ -12,7 +12,7 @@ from featscope.options import require
 from featscope.streams import Draws, Streams
 from featscope.training.closed_form import gradient
 from featscope.training.ema import require_followed
-from featscope.training.experiment import Experiment
+from featscope.training.experiment import Experiment, events_of
 from featscope.training.optimizers import Optimizer
 from featscope.training.record import Measurement
 
@@ -239,10 +239,7 @@ class GradientTraining(Experiment):
 
     def events(self) -> dict[str, Int[Tensor, "replica"]]:
         """Those of the rules. What seems to happen to a replica once it is given up has not happened."""
-        found: dict[str, Tensor] = {}
-        for rule in self.rules.values():
-            found |= rule.events() if hasattr(rule, "events") else {}
-        given_up = self.diverged >= 0
+        given_up, found = self.diverged >= 0, events_of(self.rules.values())
         return {name: step.masked_fill(given_up & (step >= self.diverged), -1) for name, step in found.items()}
 
     def look(self, step: int) -> Mapping[str, Measurement]:
@@ -290,6 +287,8 @@ class GradientTraining(Experiment):
                 state.setdefault(int(index), {})[name] = value
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        for index, held in self.optimizer.state_dict()["state"].items():  # in the precision of parameters by now
+            held.update({name: _as_held(held.get(name), value) for name, value in state.get(index, {}).items()})
         for place, option, value in options:
             held = self.optimizer.param_groups[place]
             held[option] = _as_held(held.get(option), value)
