@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -311,6 +311,16 @@ def test_a_bound_that_depends_on_the_size_is_divided_out_or_subtracted():
         trend_of(claims(y, 1 / size), SIZES, "value")
     with pytest.raises(ValueError, match="not all positive"):
         trend_of(claims(y, -1 / size), SIZES, "ratio")
+
+
+def test_an_end_of_the_range_that_depends_on_the_size_bounds_no_larger_one():
+    y = np.array(SIZES)[:, None] * (1 + 0.01 * np.random.default_rng(0).standard_normal((6, 8)))
+    counted = [
+        replace(one, range=(0.0, 2.0 * size)) for one, size in zip(claims(y, 1.0), SIZES, strict=True)
+    ]  # of as many neurons, say
+    assert trend_of(counted, SIZES, "value").trend.at(16).interval[0] > 4 * SIZES[-1]
+    below = [replace(one, range=(0.0, 1e9)) for one in counted]
+    assert trend_of(below, SIZES, "value").trend.curves.min() >= 0
 
 
 @pytest.mark.parametrize("bears", ["value", "ratio", "difference"])

@@ -14,7 +14,7 @@ from featscope.options import ConfigError
 from featscope.studies.base import Arm, Runs, Story, Study
 from featscope.studies.ladder import Ladder
 from featscope.studies.summaries import INTERVALS, over_replicas
-from featscope.trends import FORETOLD, Bears, ClaimTrend, trend_of
+from featscope.trends import FORETOLD, Bears, ClaimTrend, shared_range, trend_of
 
 _ANY = (-np.inf, np.inf)
 WITH_LADDERS = ("decoupling", "imbalance", "prediction-head", "tensor-power")
@@ -187,7 +187,8 @@ class ScalingStudy(Study):
     def _figure(self, key: str, found: ClaimTrend) -> Curves:
         name, _, arm = key.partition("@")
         first, at, replicas = found.claims[0], np.array(found.sizes), found.samples.shape[1]
-        middle, low, high = self._measured(found, first.range if self.ladder.bears(name, arm) == "value" else _ANY)
+        within = shared_range(found.claims) if self.ladder.bears(name, arm) == "value" else _ANY
+        middle, low, high = self._measured(found, within)
         below, above = (None, None) if replicas < 2 else (low, high)
         curves = [Curve("measured", at, middle, below, above, samples=found.samples.T)]
         if found.trend is not None:

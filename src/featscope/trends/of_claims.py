@@ -94,7 +94,7 @@ def trend_of(
     predicted = np.array([claim.predicted for claim in claims])
     tolerance = np.array([claim.tolerance for claim in claims])
     shift, scale = np.zeros_like(predicted), np.ones_like(predicted)
-    compared, within = "measured", first.range
+    compared, within = "measured", shared_range(claims)
     if bears == "ratio":
         if (predicted <= 0).any():
             raise ValueError(f"{first.id} bears no ratio: predictions are {predicted.tolist()}, not all positive")
@@ -145,6 +145,13 @@ def trend_of(
         seed=seed,
     )
     return replace(found, trend=trend, silent=trend.silent)
+
+
+def shared_range(claims: Sequence[Claim]) -> tuple[float, float]:
+    """Ends of what can be measured; none where they depend on the size, as larger ones may have others."""
+    low, high = claims[0].range
+    same_low, same_high = (len({claim.range[end] for claim in claims}) == 1 for end in (0, 1))
+    return low if same_low else -np.inf, high if same_high else np.inf
 
 
 def _trials(claims: Sequence[Claim]) -> Float[np.ndarray, " size"] | None:
