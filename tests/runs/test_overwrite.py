@@ -86,3 +86,11 @@ def test_a_run_that_is_refused_when_it_trains_leaves_nothing_of_either(tmp_path)
     with pytest.raises(ConfigError, match="refused"):
         run(Pull(), Settings(), tmp_path, overwrite=True, train=train)
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+
+
+def test_an_option_that_no_file_can_hold_leaves_it_too(tmp_path):
+    run(Pull(), Settings(), tmp_path)
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*.*")}
+    with pytest.raises(ConfigError, match=r"Pull\.signals = .* cannot be stored"):
+        run(Pull(signals="/\udcff"), Settings(), tmp_path, overwrite=True)
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*.*")} == before

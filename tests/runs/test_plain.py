@@ -1,6 +1,7 @@
 """Configs to JSON and back."""
 
 import json
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -44,6 +45,11 @@ outers = st.builds(
 )
 
 
+@dataclass(frozen=True)
+class Several:
+    parts: tuple[Inner, ...] = (Inner(), Inner(2.0))
+
+
 @given(st.one_of(studies, outers))
 def test_there_and_back_through_json(config):
     back = from_plain(json.loads(json.dumps(to_plain(config))))
@@ -66,6 +72,11 @@ def test_what_cannot_be_stored_is_refused_before_any_work():
         to_plain(Outer(numbers=(Path("x"),)))
     with pytest.raises(ConfigError, match=r"a config holds .*Path"):
         to_plain(Path("x"))
+
+
+def test_a_path_of_bytes_that_are_no_utf_8_is_refused():
+    with pytest.raises(ConfigError, match=r"Outer.text = '/data/\\udcff' cannot be stored: .*, strings in UTF-8"):
+        to_plain(Outer(text=os.fsdecode(b"/data/\xff")))
 
 
 @pytest.mark.parametrize(
@@ -117,6 +128,13 @@ def test_a_stored_value_is_read_as_it_is_written_today_and_no_field_is_filled_in
     assert differences(as_read(stored), to_plain(Mended())) == ["config.more: None -> 1"]
     unknown = stored | {"gone": 1}
     assert as_read(unknown) == unknown
+
+
+def test_no_field_is_filled_in_within_a_tuple_either():
+    stored = to_plain(Several())
+    del stored["parts"][1]["size"]
+    assert as_read(stored) == stored
+    assert differences(as_read(stored), to_plain(Several())) != []
 
 
 def test_options_that_a_stored_config_does_not_have_are_named_with_their_defaults():

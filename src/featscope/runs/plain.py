@@ -29,12 +29,15 @@ def _to_plain(value: Any, owner: str, field: str) -> Any:
         }
     if isinstance(value, tuple):
         return [_to_plain(item, owner, field) for item in value]
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str) and value == value.encode(errors="ignore").decode():  # else of bytes that are no UTF-8
         return value
     where = f"{owner}.{field} = {value!r} cannot be stored" if field else f"a config holds {value!r}"
     cure = " Declare it as a str, and make a Path of it where it is used." if isinstance(value, PurePath) else ""
     error = ConfigError(
-        f"{where}: allowed are numbers, strings, booleans, None, tuples of these, and frozen dataclasses.{cure}"
+        f"{where}: allowed are numbers, strings in UTF-8, booleans, None, tuples of these, and frozen "
+        f"dataclasses.{cure}"
     )
     error.owner, error.field = owner, field
     raise error
@@ -103,6 +106,8 @@ def _in_fields_of(stored: Any, today: Any) -> Any:
     """An option that was not there is not filled in: what it does today need not be what was done."""
     if isinstance(stored, dict) and isinstance(today, dict):
         return {name: _in_fields_of(value, today.get(name)) for name, value in stored.items()}
+    if isinstance(stored, list) and isinstance(today, list) and len(stored) == len(today):
+        return [*map(_in_fields_of, stored, today)]
     return today
 
 
