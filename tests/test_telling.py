@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import claiming
@@ -48,6 +50,19 @@ def test_a_run_for_machines_is_an_event_a_line(tmp_path, monkeypatch, capfd):
     last = json.loads(out.splitlines()[-1])
     assert (last["event"], last["code"]) == ("failed", 3)
     assert "is not finite at step" in err
+
+
+def test_a_run_whose_events_nobody_reads_is_not_done(tmp_path):
+    reads, writes = os.pipe()
+    os.close(reads)
+    words = [sys.executable, "-c", "from featscope.cli import main; main()", "run", "pull", "--json", "--out"]
+    env = installed(tmp_path / "package")
+    env["PYTHONPATH"] += os.pathsep + os.environ.get("PYTHONPATH", "")
+    told = subprocess.run([*words, tmp_path / "run"], stdout=writes, stderr=subprocess.PIPE, env=env, text=True)
+    os.close(writes)
+    assert told.returncode == 4, told.stderr
+    assert "the system says Broken pipe." in told.stderr
+    assert "--resume" not in told.stderr  # nothing was begun
 
 
 def test_a_run_that_is_refused_after_it_has_begun_says_so(tmp_path, capfd, monkeypatch):

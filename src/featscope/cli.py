@@ -88,6 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if hasattr(stream, "reconfigure"):
             file = not stream.isatty() and "PYTHONIOENCODING" not in os.environ  # or a pipe
             stream.reconfigure(encoding="utf-8" if file else None, errors="replace")  # in a terminal "?" stands for η
+    code = 0
     try:
         code = _answer(words, alone=arguments is None)
         if code == 130 and arguments is None:  # the process ends: a further Ctrl-C has nothing left to stop
@@ -102,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
-        sys.exit(0)
+        sys.exit(code)  # of a command that was done; else its reader has seen enough
     except Exception as error:
         if not (why := refused_by_system(error)):
             raise

@@ -9,11 +9,14 @@ import xarray as xr
 import swept
 from featscope.axes import Axis
 from featscope.claims import Claim
+from featscope.commands import run as commands
 from featscope.report.run_report import content
 from featscope.runs import Settings, run
 from featscope.runs.diverged import how_many_diverged, in_words, shortcomings, without_diverged
 from featscope.studies import last
 from featscope.studies.sweep import Sweep
+from featscope.training import DivergedError
+from swept import Pull
 
 
 def test_what_a_diverged_replica_measured_is_missing_whatever_its_type():
@@ -86,3 +89,16 @@ def test_arms_of_which_as_many_diverged_are_told_together():
     assert in_words(dict.fromkeys("abcde", (2, 8))).startswith(
         "Runs diverged: 2 of 8 in each of 5 arms, a for one. What"
     )
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_was_saved_is_named_where_there_is_any(tmp_path, monkeypatch, capsys, kept):
+    def diverge(folder, shards, device):
+        if kept:
+            folder.write_tensors("checkpoint/numbers.0.0.safetensors", {}, {})
+        raise DivergedError("the loss", 0, 0)
+
+    out = tmp_path / "run"
+    assert commands.execute(Pull(), Settings(), out, ["run", "pull"], train=diverge) == (3, [])
+    assert out.exists() == kept
+    assert (f"What was saved before is in {out / 'checkpoint'}" in capsys.readouterr().err) == kept

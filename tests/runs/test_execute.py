@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -21,7 +22,8 @@ from featscope.claims import STATED, bound
 from featscope.options import ConfigError, MissingExtraError, require
 from featscope.runs import Settings, execute, run, workers
 from featscope.runs.folder import RunFolder
-from featscope.runs.progress import Monitor
+from featscope.runs.program import StoppedError
+from featscope.runs.progress import Monitor, Part
 from featscope.runs.shard import Shard
 from featscope.runs.workers import InterruptedRunError
 from featscope.studies import Arm, Study, last, looked
@@ -166,6 +168,28 @@ def test_two_runs_at_a_time_do_not_exchange_their_results(monkeypatch):
 
     with ThreadPoolExecutor(2) as threads:
         assert [*threads.map(asked, ("one", "other"))] == [["one 0", "one 1"], ["other 0", "other 1"]]
+
+
+@pytest.mark.parametrize("tells", ["advance", "wish"])
+def test_workers_stop_where_nobody_can_be_told_how_far_they_are(monkeypatch, tells):
+    """As where standard output is a pipe whose reader has gone."""
+
+    def gone(*_):
+        raise BrokenPipeError
+
+    def until_stopped(index, stopped, progress):
+        progress(0, "starting")
+        for _ in range(300):
+            time.sleep(0.1)
+            if stopped():
+                raise StoppedError
+        return index
+
+    monkeypatch.setattr(Monitor, tells, gone)
+    began = time.monotonic()
+    with pytest.raises(BrokenPipeError):
+        workers._in_workers(until_stopped, 2, 2, Monitor([Part("an arm", "", 1, 1)]), ["an arm"] * 2)
+    assert time.monotonic() - began < 20
 
 
 def shard_size(study: Toy, gib: float, replicas: int = 64) -> int:
@@ -404,6 +428,12 @@ def test_a_run_begun_with_other_draws_is_read_where_it_ended_and_not_gone_on_wit
     ("options", "message"),
     [
         ({"replicas": 0}, "Settings.replicas = 0 .* 1 to 1,000,000"),
+        ({"replicas": 2.0}, r"Settings.replicas = 2\.0 .* Make it an int"),
+        ({"replicas": True}, "Settings.replicas = True .* Make it an int"),
+        ({"seed": np.int64(3)}, r"Settings.seed = np\.int64\(3\) .* Make it an int"),
+        ({"seed": 1.5}, r"Settings.seed = 1\.5 .* Make it an int"),
+        ({"memory_limit": np.float32(2)}, r"Settings.memory_limit = np\.float32"),
+        ({"device": torch.device("cpu")}, "Settings.device = device.* is out of range: allowed is cpu, cuda or cuda:N"),
         ({"seed": 2**63}, "Settings.seed"),
         ({"seed": -(2**63)}, "Settings.seed"),
         ({"memory_limit": float("inf")}, "Settings.memory_limit = inf .* finite"),

@@ -129,9 +129,9 @@ def execute(
 ) -> tuple[int, list[Claim]]:
     """Run, report, print; the exit code and the claims. ``again`` are the words that resume the run; ``tell`` prints
     what was found in place of the verdicts; ``then`` gives what the run has grown to, as long as it grows."""
-    telling.event("began", study=study.name, out=str(out), arms=[arm.name for arm in study.arms()])
-    to_replace = _written(out) if overwrite else None
+    to_replace, arms = _written(out) if overwrite else None, [arm.name for arm in study.arms()]
     try:
+        telling.event("began", study=study.name, out=str(out), arms=arms)
         with telling.watched(out):
             outcome = run(study, settings, out, resume=resume, overwrite=overwrite, train=_telling(train, telling))
             while then is not None and (larger := then(study, outcome)) is not None:
@@ -139,7 +139,8 @@ def execute(
                 study, outcome = larger, run(larger, settings, out, resume=True, train=_telling(train, telling))
             page = report_run(out)
     except DivergedError as error:
-        saved = "" if _stands(out, to_replace) else f" What was saved before is in {out / 'checkpoint'}."
+        kept = not _stands(out, to_replace) and any((out / "checkpoint").glob("*.safetensors"))
+        saved = f" What was saved before is in {out / 'checkpoint'}." if kept else ""
         cure = f" Give it other options, such as a smaller learning rate (featscope show {study.name} lists them)."
         return _failed(telling, 3, f"training diverged: {error}.{saved}{cure}")
     except EqualReplicasError as error:
@@ -187,8 +188,8 @@ def execute(
 def _to_go_on(out: Path, to_replace: tuple[int, int] | None, again: Sequence[str]) -> tuple[str, str]:
     """That nothing was begun, where the run to replace still stands, and the command that goes on or begins again."""
     stands = _stands(out, to_replace)
-    which = "--overwrite" if stands else "--resume"
-    command = shlex.join([program(), *again[:2], which, *again[2:]])  # before parts of another kind
+    which = ["--overwrite"] if stands else ["--resume"] if out.exists() else []
+    command = shlex.join([program(), *again[:2], *which, *again[2:]])  # before parts of another kind
     return "nothing was begun, and the run that was to be replaced is as it was" if stands else "", command
 
 
@@ -218,8 +219,10 @@ def _telling(train: Trainer | None, telling: Telling) -> Trainer:
 
 
 def _failed(telling: Telling, code: int, why: str) -> tuple[int, list[Claim]]:
-    telling.event("failed", code=code, why=why)
-    print(f"featscope: {why}", file=sys.stderr)
+    with suppress(BrokenPipeError):  # which may be why
+        telling.event("failed", code=code, why=why)
+    with suppress(BrokenPipeError):
+        print(f"featscope: {why}", file=sys.stderr)
     return code, []
 
 

@@ -195,10 +195,14 @@ def _in_workers(
             ProcessPoolExecutor(workers, mp_context=fork, initializer=_begin, initargs=(os.getpid(), work)) as pool,
         ):
             futures = [pool.submit(_compute, index) for index in range(count)]  # forks, before any thread is begun
-            with monitor:
-                while wait(futures, timeout=_SECONDS_BETWEEN_REPORTS).not_done:
+            try:
+                with monitor:
+                    while wait(futures, timeout=_SECONDS_BETWEEN_REPORTS).not_done:
+                        show()
                     show()
-                show()
+            except BaseException:  # nobody reads what is told any more: the pool would wait until all is trained
+                stop.set()
+                raise
     except BrokenProcessPool:  # one was killed before the last had its work
         raise InterruptedRunError(_KILLED) from None
     return _results(futures)
