@@ -133,6 +133,14 @@ def test_the_command_says_what_changed_and_all_where_nothing_was_judged(out, mon
     assert "0 of the 1 claims expected to hold at this size do." in said
     assert "Otherwise than before:\n  is-pulled@pulled: holds, now fails\n" in said
     assert "predicted" not in said  # no table
+    assert "export" not in said
+    (out / "tables").mkdir()  # as `featscope export` leaves it
+    monkeypatch.setitem(globals(), "LEAST", 0.0)
+    assert judge([str(out), "--study", named]) == 0
+    assert f"say what was judged before. To write them anew:\n  featscope export {out} --o" in capsys.readouterr().out
+    assert judge([str(out), "--study", named]) == 0
+    assert "export" not in capsys.readouterr().out
+    monkeypatch.setitem(globals(), "LEAST", 10.0)
     (out / "claims.json").unlink()
     assert judge([str(out), "--study", named]) == 0
     said = capsys.readouterr().out

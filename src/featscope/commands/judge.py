@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import get_args
 
 from rich import box
@@ -76,6 +77,7 @@ def _run(directory: Path, named: str) -> int:
     from featscope.commands.trend import tell_trends
     from featscope.report.run_report import changed_in_words, report_run
     from featscope.runs.execute import UnjudgedError
+    from featscope.runs.export import TABLES
     from featscope.runs.judging import judge_again
     from featscope.runs.plain import unsaid
     from featscope.runs.stored import read_plan
@@ -101,6 +103,9 @@ def _run(directory: Path, named: str) -> int:
         print(how_many_hold(outcome.claims), worth(outcome.claims))
     if changed:
         print("Otherwise than before:", *changed, sep="\n  ")
+        if (directory / TABLES).is_dir():
+            anew = f"featscope export {quote(str(directory))} --overwrite"
+            print(f"Tables in {directory / TABLES} say what was judged before. To write them anew:\n  {anew}")
     elif changed is not None:
         print("All as before.")
     print(f"report: {page}")
