@@ -139,8 +139,8 @@ def execute(
                 study, outcome = larger, run(larger, settings, out, resume=True, train=_telling(train, telling))
             page = report_run(out)
     except DivergedError as error:
-        kept = not _stands(out, to_replace) and any((out / "checkpoint").glob("*.safetensors"))
-        saved = f" What was saved before is in {out / 'checkpoint'}." if kept else ""
+        there = not _stands(out, to_replace) and any((out / "checkpoint").glob("*.safetensors"))
+        saved = f" What was saved before is in {out / 'checkpoint'}." if there else ""
         cure = f" Give it other options, such as a smaller learning rate (featscope show {study.name} lists them)."
         return _failed(telling, 3, f"training diverged: {error}.{saved}{cure}")
     except EqualReplicasError as error:

@@ -63,10 +63,13 @@ class Settings:
     memory_limit: float | None = None
 
     def __post_init__(self) -> None:
-        whole = type(self.seed) is int and abs(self.seed) < 2**63  # NumPy's numbers have no place in a file
-        require(self, "seed", whole, "a whole number between -2^63 and 2^63", "Make it an int.")
-        counted = self.replicas is None or (type(self.replicas) is int and 1 <= self.replicas <= MOST_REPLICAS)
-        require(self, "replicas", counted, f"1 to {MOST_REPLICAS:,}", "Make it an int.")
+        own = "a whole number of Python's own"  # NumPy's have no place in a file
+        require(self, "seed", type(self.seed) is int, own, "Give int(seed).")
+        require(self, "replicas", type(self.replicas) in (int, type(None)), own, "Give int(replicas), or None.")
+        require(self, "seed", abs(self.seed) < 2**63, "a whole number between -2^63 and 2^63")
+        require(
+            self, "replicas", self.replicas is None or 1 <= self.replicas <= MOST_REPLICAS, f"1 to {MOST_REPLICAS:,}"
+        )
         limit = self.memory_limit
         require(self, "memory_limit", limit is None or (isinstance(limit, int | float) and limit > 0), "> 0 GiB")
         require(self, "device", isinstance(self.device, str), "cpu, cuda or cuda:N")
