@@ -102,10 +102,10 @@ IN_CHUNKS = ("gemma2", "gemma3", "gpt-oss", "llama4", "ministral", "deepseek-v2"
 PICTURES = ("gemma3-vision", "qwen2-vision", "mistral3-vision", "gemma4-vision")
 
 
-def hybrid(name: str) -> Any:
+def hybrid(name: str, **more: Any) -> Any:
     """A model of 4 layers, of which 1 and 3 see everything (of Llama 4 only 3, of the windowed Mistral none)."""
     config, model, options = TEXT[name]
-    sizes = SIZES | options
+    sizes = SIZES | options | more
     if name.startswith(("deepseek", "doge")):
         del sizes["head_dim"]
     with torch.random.fork_rng(devices=()):

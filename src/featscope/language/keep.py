@@ -9,13 +9,15 @@ from numbers import Real
 from operator import index
 from typing import Any, TypeGuard
 
+from torch import nn
 from transformers import PreTrainedModel
 
 from featscope.language.decoder import blocks, sight_of, text_config
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError, require
 
-_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # what configs call their number
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")  # what configs call their number
+_USED = ("num_experts_per_tok", "top_k_experts", "moe_topk")  # and how many of them a token is sent to
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,11 @@ def operations_of(model: PreTrainedModel, length: int, layers: range | None = No
     """Operations of ``layers`` of ``model`` (None for all) on so many tokens, embedding and head left out.
 
     Two for each weight and token, and 4·h·d for each pair of tokens of which the later one sees the earlier, which in
-    layers of windows is near. Of experts those count that a token is sent to.
+    layers of windows is near; d is the mean of a query's channels and a value's. Of experts those count that a token is
+    sent to.
+
+    Raises:
+        ConfigError: a layer has experts, and the configuration does not say how many, or how many a token is sent to.
     """
     numbers = range(len(blocks(model))) if layers is None else layers
     return sum(_of_layer(model, number, length) for number in numbers)
@@ -147,14 +153,33 @@ def affordable(model: PreTrainedModel, length: int, share: float, spent: float, 
 
 
 def _of_layer(model: PreTrainedModel, number: int, length: int) -> float:
-    config: Any = text_config(model)
-    experts = next((n for name in _EXPERTS if (n := getattr(config, name, None))), 0)
-    used = getattr(config, "num_experts_per_tok", experts) / experts if experts else 1.0
-    weights = sum(
-        parameter.numel() * (used if ".experts." in f".{name}" else 1.0)
-        for name, parameter in blocks(model)[number].named_parameters()
-    )
-    channels = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    config, block = text_config(model), blocks(model)[number]
+    sizes = {f".{name}": parameter.numel() for name, parameter in block.named_parameters()}
+    used = _used(model) if any(".experts." in name for name in sizes) else 1.0
+    weights = sum(size * (used if ".experts." in name else 1.0) for name, size in sizes.items())
     seen = min(sight_of(model, number), length)  # at most, by each token
     pairs = seen * (2 * length - seen)
-    return 2.0 * weights * length + 2.0 * config.num_attention_heads * channels * pairs
+    return 2.0 * weights * length + 2.0 * config.num_attention_heads * _channels(block, config) * pairs
+
+
+def _used(model: PreTrainedModel) -> float:
+    """Share of a layer's experts that a token is sent to."""
+    config = text_config(model)
+    there, taken = (next((n for name in of if (n := getattr(config, name, None))), None) for of in (_EXPERTS, _USED))
+    if there is None or taken is None:
+        raise ConfigError(
+            f"what {type(model).__name__} costs cannot be counted: its configuration has none of "
+            f"{', '.join(_USED if there else _EXPERTS)}: allowed is a number of tokens, or a share, in place of a cost"
+        )
+    return taken / there
+
+
+def _channels(block: nn.Module, config: Any) -> float:
+    """Of a query and of a value, on average; layers may have their own."""
+    its = next((module for module in block.modules() if module is not block and hasattr(module, "layer_idx")), None)
+
+    def of(name: str) -> Any:
+        return getattr(its, name, None) or getattr(config, name, None)
+
+    query = of("qk_head_dim") or of("head_dim") or config.hidden_size // config.num_attention_heads
+    return (query + (of("v_head_dim") or query)) / 2
