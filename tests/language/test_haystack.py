@@ -230,3 +230,12 @@ def test_the_mark_before_a_text_is_no_text(tmp_path):
     assert (len(found), found[0].texts) == (6, ("one",))
     (tmp_path / "data.json").write_bytes(mark + b"[]")
     assert one_file(str(tmp_path), "data.json", "a/b")[1] == "[]"
+
+
+@pytest.mark.parametrize("coding", ["latin-1", "utf-16"])
+def test_a_text_of_another_coding_is_named(coding, tmp_path):
+    """Characters that are lost would be read as hay."""
+    (tmp_path / "a.txt").write_text("Some text.", encoding="utf-8")
+    (tmp_path / "b.txt").write_bytes("Some café.".encode(coding))
+    with pytest.raises(ConfigError, match=r"haystack: .*b\.txt cannot be read .*allowed is UTF-8 text"):
+        read_texts(str(tmp_path))

@@ -94,17 +94,27 @@ def read_texts(folder: str) -> list[str]:
     """The texts of a folder of .txt files, blanks made single, or those that ship with FeatScope ("built-in").
 
     Raises:
-        ConfigError: there is no such folder, or no text in it.
+        ConfigError: there is no such folder, no text in it, or a file that is not UTF-8.
     """
     if folder == BUILT_IN:
         return [(files("featscope.language") / "haystack.txt").read_text(encoding="utf-8").replace("\n", " ")]
     paths = sorted(path for path in Path(folder).glob("*.txt") if path.is_file()) if os.path.isdir(folder) else []
-    texts = [" ".join(path.read_text(encoding="utf-8-sig", errors="replace").split()) for path in paths]
+    texts = [" ".join(_text_of(path).split()) for path in paths]
     if not any(texts):
         raise ConfigError(
             f"haystack = {folder[:300]!r} has no text: allowed is a folder with .txt files, or {BUILT_IN!r}"
         )
     return [text for text in texts if text]
+
+
+def _text_of(path: Path) -> str:
+    """What stands in a file, without the mark that some editors begin it with."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"haystack: {path} cannot be read ({error}): allowed is UTF-8 text. Save it as such, or take it out"
+        ) from None
 
 
 @dataclass(frozen=True)
