@@ -81,7 +81,8 @@ def test_two_sentences_are_where_they_are_said_to_be():
 
 
 @pytest.mark.parametrize(
-    ("rate", "shots", "count"), [(0, 16, 0), (0.25, 16, 4), (0.5, 5, 3), (0.1, 5, 1), (0.09, 5, 0), (1, 16, 16)]
+    ("rate", "shots", "count"),
+    [(0, 16, 0), (0.25, 16, 4), (0.5, 5, 3), (0.1, 5, 1), (0.09, 5, 0), (0.58, 25, 15), (1, 16, 16)],
 )
 def test_as_many_labels_are_inverted_as_asked_for(rate, shots, count):
     exemplars = [Example((str(i),), i % 2) for i in range(shots)]

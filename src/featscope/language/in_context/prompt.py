@@ -23,7 +23,7 @@ class Parsed(NamedTuple):
 
 def flips(rate: float, shots: int) -> int:
     """How many of ``shots`` labels are inverted at ``rate``: ``rate * shots`` rounded, halves upwards."""
-    return int(rate * shots + 0.5)
+    return int(round(rate * shots, 9) + 0.5)  # 0.58 · 25 is 14.499999999999998
 
 
 def flipped(exemplars: Sequence[Example], order: Sequence[int], rate: float) -> list[Example]:
