@@ -17,7 +17,8 @@ class LayerBudgets:
     """Budgets that fall in equal steps from the first layer to the last (PyramidKV, arXiv 2406.02069).
 
     Beside its window the last of m layers keeps a share ``last`` of the average, the first 2 - ``last`` of it:
-    k_l = w + (k - w)·(2 - last - 2(1 - last)·l/(m - 1)).
+    k_l = w + (k - w)·(2 - last - 2(1 - last)·l/(m - 1)). Of a prompt of no more than k tokens, too, late layers drop
+    some, where the paper's code keeps all; and what early layers cannot fill goes to no other.
 
     Attributes:
         cache: what chooses in each layer.
