@@ -149,6 +149,24 @@ def test_lengths_of_the_models_own_count_the_whole_prompt(given):
     assert gem.generate(prompt(60), max_length=65, **given).shape == (1, 65)
 
 
+@pytest.mark.parametrize(
+    ("its", "given"),
+    [
+        ({}, {"max_length": 66, "eos_token_id": None}),
+        ({"max_length": 90}, {"max_new_tokens": 6, "eos_token_id": None}),
+        ({"max_new_tokens": 30, "eos_token_id": None}, {"max_length": 66, "max_new_tokens": None}),
+    ],
+)
+def test_what_is_set_to_none_is_not_what_the_model_has_of_its_own(its, given):
+    """As in the model's own generation, with which all is the same where every token is kept."""
+    model = tiny()
+    first = model.generate(prompt(60), max_new_tokens=1, do_sample=False)[0, -1].item()
+    model.generation_config.update(**{"eos_token_id": first, **its})
+    whole = model.generate(prompt(60), do_sample=False, **given)
+    assert whole.shape == (1, 66)
+    assert torch.equal(GemFilter(model, 2, 60, window=4).generate(prompt(60), do_sample=False, **given), whole)
+
+
 def test_the_least_length_counts_the_whole_prompt():
     model = tiny()
     first = model.generate(prompt(60), max_new_tokens=1, do_sample=False)[0, -1].item()

@@ -36,11 +36,14 @@ class Method(Protocol):
 
 
 def setting(model: PreTrainedModel, options: Mapping[str, Any], name: str) -> Any:
-    """What ``generate`` would take for ``name``: of its options, of their ``generation_config``, of the model's own."""
-    for one in (options.get(name), getattr(options.get("generation_config"), name, None)):
-        if one is not None:
-            return one
-    return getattr(model.generation_config, name, None)
+    """What ``generate`` would take for ``name``: of its options, of their ``generation_config``, of the model's own.
+
+    None among the options is what it takes; in the ``generation_config`` it is nothing said.
+    """
+    if name in options:
+        return options[name]
+    given = getattr(options.get("generation_config"), name, None)
+    return getattr(model.generation_config, name, None) if given is None else given
 
 
 def new_tokens(model: PreTrainedModel, options: Mapping[str, Any], prompt: int) -> int:
@@ -79,13 +82,16 @@ def counted_from(prompt: int, model: PreTrainedModel, options: Mapping[str, Any]
     rest = {name: value for name, value in options.items() if name not in counts}
     if not counts:
         return rest
-    config = copy.deepcopy(rest.pop("generation_config", None) or model.generation_config)
-    return config.update(**counts, **rest) | {"generation_config": config}
+    if (given := rest.get("generation_config")) is None:
+        return rest | counts
+    config = copy.deepcopy(given)
+    config.update(**counts)
+    return rest | {"generation_config": config}
 
 
 def timed_from(began: float, model: PreTrainedModel, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of ``generate`` whose `max_time`, if it is asked for, counts from ``began``, a time of `monotonic`."""
-    asked = options["max_time"] if "max_time" in options else setting(model, options, "max_time")
+    asked = setting(model, options, "max_time")
     if asked is None:
         return {**options}
     left, config = max(asked - (monotonic() - began), 0.0), options.get("generation_config")

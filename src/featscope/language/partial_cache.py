@@ -110,7 +110,7 @@ def partial_cache(model: PreTrainedModel, prompt: Prompt, new: int, chosen_by: i
 def require_one_reading(model: PreTrainedModel, options: Mapping[str, Any]) -> None:
     """Raise `ConfigError` for options of ``generate`` that read a prompt in pieces, or without a cache."""
     for name in (*DRAFTS, "cache_implementation", "prefill_chunk_size"):
-        asked = options[name] if name in options else setting(model, options, name)
+        asked = setting(model, options, name)
         if asked and asked != "hybrid":  # Gemma's files on the Hub say so, and transformers makes nothing of it
             raise ConfigError(f"{name} cannot be used where the cache is evicted: leave it out, or set it to None")
     if options.get("negative_prompt_ids") is not None:
