@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_models import prompt, tiny
+from small_models import prompt, tiny, word_tokenizer
 from transformers import (
     EosTokenCriteria,
     GenerationConfig,
@@ -165,6 +165,22 @@ def test_what_is_set_to_none_is_not_what_the_model_has_of_its_own(its, given):
     whole = model.generate(prompt(60), do_sample=False, **given)
     assert whole.shape == (1, 66)
     assert torch.equal(GemFilter(model, 2, 60, window=4).generate(prompt(60), do_sample=False, **given), whole)
+
+
+@pytest.mark.parametrize("where", ["option", "config", "model"])
+def test_a_prompt_that_would_be_written_anew_is_refused(where):
+    model, options = tiny(), {"tokenizer": word_tokenizer(), **GREEDY}
+    if where == "model":
+        model.generation_config.token_healing = True
+    else:
+        asked = {"token_healing": True}
+        options |= asked if where == "option" else {"generation_config": GenerationConfig(**asked)}
+    gem, full = GemFilter(model, 2, 16, window=4), FullCache(model).read(prompt())
+    for ask in (gem.generate, SnapKV(model, 16, 4).generate, gem.read(prompt()).ask, full.ask):
+        with pytest.raises(ConfigError, match=r"token_healing = True cannot be used: .*allowed is False"):
+            ask(prompt(), **options)
+    if where != "config":
+        assert gem.generate(prompt(), **options | {"token_healing": False}).shape == (1, 65)
 
 
 def test_the_least_length_counts_the_whole_prompt():

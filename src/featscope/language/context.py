@@ -203,8 +203,8 @@ class WholeContext(Context):
     """
 
     def _answer(self, whole: Prompt, options: dict[str, Any]) -> Any:
-        require_own_input(options)
         model = self._method.model
+        require_own_input(model, options)
         rows = (setting(model, options, name) or 1 for name in ("num_beams", "num_return_sequences"))
         drafts = any(setting(model, options, name) for name in DRAFTS)
         other = setting(model, options, "cache_implementation") not in (None, "hybrid")  # the latter says nothing

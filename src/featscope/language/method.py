@@ -102,7 +102,7 @@ def timed_from(began: float, model: PreTrainedModel, options: Mapping[str, Any])
     return {**options, "generation_config": config}
 
 
-def require_own_input(options: Mapping[str, Any]) -> None:
+def require_own_input(model: PreTrainedModel, options: Mapping[str, Any]) -> None:
     """Raise `ConfigError` for options of ``generate`` that read another prompt, add images, or ignore its mask."""
     for name in ("pixel_values", "pixel_values_videos", "input_features", "image_sizes", "image_grid_thw"):
         if options.get(name) is not None:
@@ -113,6 +113,11 @@ def require_own_input(options: Mapping[str, Any]) -> None:
     for name in ("cache", "past_key_values", "inputs_embeds", "position_ids"):
         if options.get(name) is not None:
             raise ConfigError(f"{name} cannot be given: the method reads the prompt itself. Give input_ids alone.")
+    if healing := setting(model, options, "token_healing"):
+        raise ConfigError(
+            f"token_healing = {healing!r} cannot be used: transformers writes the prompt anew from its text, with "
+            "other tokens than those that were read: allowed is False. Set it to False, or ask the model itself"
+        )
     if options.get("cache_implementation") == "paged":
         raise ConfigError(
             "cache_implementation = 'paged' cannot be used: transformers' continuous batching looks at neither masks "

@@ -106,7 +106,7 @@ class Prefill(OfModel):
                 ``options`` do not go with what is done to it.
         """
         if self.selector is not None or type(self.cache) is not Full:
-            require_own_input(options)
+            require_own_input(self.model, options)
         prompt, options = asked_prompt(self.model, input_ids, attention_mask, options)
         keep = 0 if self.selector is None else self._count(prompt)
         return self.propagation.generate(self.model, prompt, self.selector, keep, self.cache, options)

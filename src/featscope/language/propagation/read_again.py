@@ -85,7 +85,7 @@ class ReadAgain:
         Raises:
             ConfigError: places are the original ones, and context or windows of the model are too short for them.
         """
-        require_own_input(options)
+        require_own_input(model, options)
         short = prompt.take(kept, padding_token(model, options) or 0)
         if self.positions == "original":
             _require_places(model, prompt, short, new_tokens(model, options, prompt.ids.shape[-1]))
