@@ -315,3 +315,5 @@ def test_irrelevant_sentences_of_a_file(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         load_irrelevant(str(tmp_path / "nowhere"), STREAMS.at("irrelevant"), 1)
     assert load_irrelevant("made-up", STREAMS.at("irrelevant"), 3) == made_up_irrelevant(STREAMS.at("irrelevant"), 3)
+    file.write_bytes("A bus\u2028leaves.\r\nA\x85train.\n".encode())
+    assert {*load_irrelevant(str(file), STREAMS.at("irrelevant"), 2)} == {"A bus leaves.", "A train."}

@@ -157,7 +157,7 @@ def load_irrelevant(source: str, draws: Draws, count: int) -> list[str]:
     if source == MADE_UP:
         return made_up_irrelevant(draws, count)
     try:
-        lines = Path(source).read_text(encoding="utf-8-sig").splitlines()
+        lines = Path(source).read_text(encoding="utf-8-sig").split("\n")  # other ends of lines may stand in a text
     except (OSError, ValueError) as error:  # no such file, no UTF-8, or no path
         reason = error.strerror if isinstance(error, OSError) else str(error)[:100]
         raise ConfigError(
