@@ -21,6 +21,7 @@ from transformers import (
     TopKLogitsWarper,
     TopPLogitsWarper,
 )
+from transformers.generation import utils
 
 from featscope.language import FullCache, GemFilter, PromptDistill, SnapKV
 from featscope.language.method import new_tokens
@@ -70,6 +71,25 @@ def test_processors_and_allowed_tokens_of_the_callers_see_the_whole_prompt():
     assert {*out[:, 60:].flatten().tolist()} <= {7, 8}
     for number, ids in prefixes[-2:]:
         assert torch.equal(ids, out[number, :-1])
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("beams", [{"do_sample": True}, {"num_beams": 2, "do_sample": False}])
+def test_several_answers_of_a_prompt_are_handed_over_with_it(beams, apart, monkeypatch):
+    """Older versions of transformers number samples of one prompt apart."""
+    prefixes, its = [], utils.PrefixConstrainedLogitsProcessor
+    if apart:
+        monkeypatch.setattr(utils, "PrefixConstrainedLogitsProcessor", lambda allowed, _: its(allowed, 1))
+
+    def allowed(number, ids):
+        prefixes.append((number, ids))
+        return [7, 8]
+
+    gem = GemFilter(tiny(), 2, 16, window=4)
+    gem.generate(two_rows(), prefix_allowed_tokens_fn=allowed, max_new_tokens=3, num_return_sequences=2, **beams)
+    assert {number for number, _ in prefixes} == {*range(4 if apart else 2)}
+    for number, ids in prefixes:
+        assert torch.equal(ids[:60], two_rows()[number // 2 if apart else number])
 
 
 PROCESSORS = {

@@ -89,7 +89,7 @@ class ReadAgain:
         short = prompt.take(kept, padding_token(model, options) or 0)
         if self.positions == "original":
             _require_places(model, prompt, short, new_tokens(model, options, prompt.ids.shape[-1]))
-        options = with_whole_text(model, options, short.ids.shape[-1], prompt.ids)
+        options = with_whole_text(model, options, short.ids, prompt.ids)
         options = counted_from(prompt.ids.shape[-1], model, options)
         if self.positions == "original":
             if setting(model, options, "use_cache") is False:

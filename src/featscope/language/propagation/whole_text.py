@@ -48,11 +48,14 @@ _OPTIONS: Mapping[type, tuple[str, Any]] = {
 
 
 def with_whole_text(
-    model: PreTrainedModel, options: Mapping[str, Any], read: int, prompt: Int[Tensor, "batch token"]
+    model: PreTrainedModel,
+    options: Mapping[str, Any],
+    read: Int[Tensor, "batch kept"],
+    prompt: Int[Tensor, "batch token"],
 ) -> dict[str, Any]:
     """Options of ``generate`` whose stopping criteria, logits processors and allowed tokens see the whole text.
 
-    The model reads and hands over ``read`` tokens in place of the prompt's. Processors that transformers makes by
+    The model reads and hands over the tokens ``read`` in place of the prompt's. Processors that transformers makes by
     itself, such as that of ``repetition_penalty``, see these. A caller's own end, time or greatest length takes the
     place of what transformers would make of the same kind, as it does in the model's own ``generate``. So does a
     caller's repetition penalty, ban on repeated words, least length, suppressed tokens, temperature, ``top_k``,
@@ -61,21 +64,25 @@ def with_whole_text(
     Args:
         model: generates.
         options: those of ``generate``; lengths count the whole prompt.
-        read: tokens that stand for the prompt.
+        read: tokens that stand for each prompt.
         prompt: the whole prompts, a row each.
     """
-    found = dict(options)
+    found, length = dict(options), read.shape[-1]
 
-    def whole(ids: Tensor, number: int | None = None) -> Tensor:
-        """Rows of all prompts, some for each; or the row of prompt ``number``."""
+    def whole(ids: Tensor) -> Tensor:
+        """Rows of all prompts, some for each."""
         own = prompt.to(ids.device)
-        if number is not None:
-            return torch.cat([own[number], ids[read:]])
-        return torch.cat([own.repeat_interleave(len(ids) // len(own), 0), ids[:, read:]], 1)
+        return torch.cat([own.repeat_interleave(len(ids) // len(own), 0), ids[:, length:]], 1)
+
+    def whole_row(number: int, ids: Tensor) -> Tensor:
+        """A row of prompt ``number``, or, where versions of transformers number samples, of the one that it is of."""
+        its = (read == ids[:length].to(read.device)).all(-1).tolist()
+        own = prompt[number if number in range(len(its)) and its[number] else its.index(True)]
+        return torch.cat([own.to(ids.device), ids[length:]])
 
     def stopping(one: StoppingCriteria) -> StoppingCriteria:
         if type(one) is MaxLengthCriteria:
-            return MaxLengthCriteria(one.max_length - prompt.shape[-1] + read, one.max_position_embeddings)
+            return MaxLengthCriteria(one.max_length - prompt.shape[-1] + length, one.max_position_embeddings)
         return one if type(one) in _OF_NO_TEXT else _Stopping(one, whole)
 
     if (criteria := found.get("stopping_criteria")) is not None:
@@ -88,7 +95,7 @@ def with_whole_text(
             if setting(model, found, name) not in (None, none):
                 found[name] = none
     if (allowed := found.get("prefix_allowed_tokens_fn")) is not None:
-        found["prefix_allowed_tokens_fn"] = lambda number, ids: allowed(number, whole(ids, int(number)))
+        found["prefix_allowed_tokens_fn"] = lambda number, ids: allowed(number, whole_row(int(number), ids))
     return found
 
 
