@@ -50,6 +50,26 @@ def test_what_has_no_gradient_is_refused(features):
         ContrastiveRegularizer().of_features(features, features)
 
 
+def test_views_that_are_the_same_are_refused_with_the_cure():
+    """A model of transformers comes in evaluation mode, in which dropout makes no views."""
+    encoder, x = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5)).eval(), normal(6, 3)
+    term = ContrastiveRegularizer()
+    with pytest.raises(ConfigError, match=r"two views have the same features: .* encoder\.train\(\)"):
+        term(encoder, x)
+    assert float(term(encoder.train(), x).detach()) > 0
+    assert float(ContrastiveRegularizer(weight=0.0)(encoder.eval(), x).detach()) == 0, "a control without the term"
+
+
+def test_a_validation_before_training_is_not_taken_for_its_first_step():
+    encoder, x = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5)).eval(), normal(6, 3)
+    term = ContrastiveRegularizer(temperature=0.02)
+    with torch.no_grad():
+        assert float(term(encoder, x)) >= 0
+    assert term.first is None
+    with pytest.raises(ConfigError, match=r"begins at|same features"):
+        term(encoder, x)
+
+
 def test_gradients_reach_the_encoder_from_both_views():
     encoder = nn.Linear(3, 4)
     one, other = encoder(normal(6, 3)), encoder(normal(6, 3, seed=1))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -17,8 +18,9 @@ LEAST = 1e-3
 class ContrastiveRegularizer:
     """λ times NT-Xent of two views of each sample of a batch, to be added to the loss of any encoder.
 
-    The first value is checked. Two views that hardly differ (such as those of dropout) at a low temperature give a
-    term of about exp(-1/τ) nats: nothing fails, and training is that without it. Negatives are the other samples of the
+    The first value of training is checked. Two views that hardly differ (such as those of dropout) at a low temperature
+    give a term of about exp(-1/τ) nats: nothing fails, and training is that without it. Two views that are the same,
+    as of an encoder in evaluation mode, do nothing but drive samples apart. Negatives are the other samples of the
     batch. Classifying both views is a change of its own: compare with fine-tuning on two views and ``weight = 0``.
 
     Args:
@@ -28,7 +30,7 @@ class ContrastiveRegularizer:
         weight: λ. The dissertation has 0.1 with MoCo's loss and 1 with SimCLR's.
 
     Attributes:
-        first: NT-Xent at the first call, in nats and without λ; None before.
+        first: NT-Xent at the first call with gradients, in nats and without λ; None before.
 
     Raises:
         ConfigError: the temperature is not above 0, or the weight below 0.
@@ -62,16 +64,23 @@ class ContrastiveRegularizer:
         """The term of the features of two views, where these are at hand already.
 
         Raises:
-            ConfigError: at the first call it is below a thousandth of a nat, or not finite.
+            ConfigError: at the first call with gradients it is below a thousandth of a nat or not finite, or both views
+                are the same.
         """
         value = self._loss(anchor, positive)
-        if self.first is None:
+        if self.first is None and torch.is_grad_enabled():  # a validation before training looks at other views
             found = float(value.detach())
             if not LEAST <= found < float("inf"):
                 raise ConfigError(
                     f"the contrastive term begins at {found:.2g} nats: allowed is {LEAST:g} or more, as a smaller one "
                     f"has next to no gradient. There are {len(anchor)} pairs, and temperature = {self.temperature:g}: "
                     "take two pairs or more, a higher temperature (0.5, say), or views that differ more."
+                )
+            if self.weight and anchor.dtype == positive.dtype and torch.equal(anchor, positive):
+                raise ConfigError(
+                    "the two views have the same features: allowed are views that differ, as the term does nothing but "
+                    "drive samples apart otherwise. Give `views`, or put an encoder whose dropout makes them into "
+                    "training mode, encoder.train()."
                 )
             self.first = found
         return self.weight * value
