@@ -199,6 +199,24 @@ def test_random_numbers_of_the_model_s_gpus_are_left_alone(monkeypatch):
     assert forked == [{0, 2}]
 
 
+@pytest.mark.parametrize(
+    ("held_out", "told"),
+    [
+        (torch.randn(6, 5, 3), r"one tensor of shape \[6, 5, 3\]: allowed is a loader.* Give \[held_out\], or"),
+        ((torch.randn(6, 3), torch.arange(6)), r"tensors of different axes, \[6, 3\], \[6\], as of one batch"),
+        ({"x": torch.randn(6, 3), "labels": torch.arange(6)}, r"one mapping: .* Give \[held_out\]"),
+    ],
+)
+def test_a_single_batch_in_place_of_batches_is_refused(held_out, told):
+    """Its tokens would be samples, or its labels a batch."""
+    with pytest.raises(ValueError, match=f"held_out is {told}"):
+        HeldOut(held_out, 4)
+
+
+def test_parts_of_a_tensor_are_batches():
+    assert HeldOut(torch.randn(6, 3).split(2), 6).samples == 6
+
+
 def test_a_batch_without_a_sample_is_passed_over():
     x, y = torch.randn(8, 6), torch.arange(8) % 2
     for none in ((x[:0], y[:0]), {"x": x[:0]}, ()):

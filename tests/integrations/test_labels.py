@@ -63,6 +63,46 @@ def test_numbers_of_samples_are_no_labels(numbers):
     assert HeldOut([(x, shared)], 40).labels.tolist() == shared.tolist()
 
 
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        (lambda y: [("cat", "dog", "owl")[one] for one in y], r"text, 'cat' for one\. Give the number"),
+        (lambda y: np.array([f"n{one}" for one in y.tolist()]), "text, 'n0' for one"),
+        (lambda y: y.float(), r"floats that are whole, 0\.0 for one\. .* \.long\(\)"),
+        (lambda y: (y > 1).float()[:, None], "floats that are whole"),
+        (lambda y: y.numpy().astype(np.float32), "floats that are whole"),
+        (lambda y: nn.functional.one_hot(y), r"a row with a single 1 .* argmax\(1\)"),
+        (lambda y: nn.functional.one_hot(y).float(), "a row with a single 1"),
+    ],
+)
+def test_classes_that_are_no_whole_numbers_are_told_with_the_cure(form, told):
+    x, y = torch.randn(30, 6), torch.arange(30) % 3
+    with pytest.warns(UserWarning, match=rf"no labels, and there are no accuracies: batch\[1\] holds {told}"):
+        assert HeldOut([(x, form(y))], 30).labels is None
+    with pytest.warns(UserWarning, match=rf'batch\["labels"\] holds {told}'):
+        assert HeldOut([{"x": x, "labels": form(y)}], 30).labels is None
+
+
+def test_what_is_measured_or_names_samples_is_not_taken_for_classes():
+    x, y = torch.randn(30, 6), torch.arange(30)
+    masked = torch.where(y % 3 == 0, torch.nan, y.float())
+    pairs = torch.stack([y % 2, y % 3 % 2], 1)  # several truths for each
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for other in ([f"{one}.jpg" for one in y], torch.randn(30), y.float(), masked, pairs, pairs.float(), y[:1]):
+            assert HeldOut([(x, other)], 30).labels is None
+
+
+@pytest.mark.parametrize(
+    "form",
+    [list, lambda y: [*y.numpy()], *(lambda y, d=d: y.to(d) for d in (torch.uint8, torch.uint16, torch.uint64))],
+)
+def test_whole_numbers_of_any_kind_are_labels(form):
+    x, y = torch.randn(30, 6), torch.arange(30) % 3
+    assert HeldOut([(x, form(y))], 30).labels.tolist() == y.tolist()
+    assert HeldOut([(x, [np.bool_(one) for one in y > 0])], 30).labels.tolist() == (y > 0).long().tolist()
+
+
 def test_labels_that_are_not_taken_are_told_with_the_cure():
     x, y = torch.randn(30, 6), torch.arange(30) % 3
     some = y.clone()

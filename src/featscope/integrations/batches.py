@@ -16,7 +16,11 @@ def first_batches(batches: Iterable[Any], samples: int) -> tuple[list[Any], bool
     """Copies of the first batches with a sample, which hold so many or all there are, and whether there is one more.
 
     That one is always asked for: processes that read a loader together must all ask it as often.
+
+    Raises:
+        ValueError: it is a single batch: a tensor, a mapping, or a pair of inputs and what is no more of them.
     """
+    _refuse_single(batches)
     found: list[Any] = []
     count = 0
     for batch in batches:
@@ -26,6 +30,22 @@ def first_batches(batches: Iterable[Any], samples: int) -> tuple[list[Any], bool
             found.append(copied(batch))
             count += size
     return found, False
+
+
+def _refuse_single(batches: Any) -> None:
+    """Refuse a batch in place of batches, of which rows, or inputs and labels, would be taken for batches."""
+    kind = ""
+    if isinstance(batches, Tensor | np.ndarray):
+        kind, cure = f"one tensor of shape {list(batches.shape)}", "[held_out], or [(held_out, labels)]"
+    elif isinstance(batches, Mapping):
+        kind, cure = "one mapping", "[held_out]"
+    elif isinstance(batches, list | tuple) and len(batches) > 1:
+        first, *others = batches
+        if isinstance(first, Tensor) and any(isinstance(one, Tensor) and one.ndim != first.ndim for one in others):
+            shapes = ", ".join(str(list(one.shape)) for one in batches if isinstance(one, Tensor))
+            kind, cure = f"tensors of different axes, {shapes}, as of one batch", "[held_out]"
+    if kind:
+        raise ValueError(f"held_out is {kind}: allowed is a loader, or a list of batches. Give {cure}.")
 
 
 def copied(batch: Any) -> Any:

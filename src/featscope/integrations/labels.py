@@ -80,22 +80,29 @@ def _entry(batch: Any) -> str:
 def _whole_numbers(found: Any, batch: Any) -> Shaped[Tensor, " sample"] | None:
     """What holds a whole number, or a truth, for each sample, ``[sample]``, ``[sample, 1]`` or a list; else None.
 
-    Arrays of NumPy are as tensors.
+    Arrays of NumPy are as tensors; so are their numbers, and tensors of one number, in a list.
     """
-    if isinstance(found, list | tuple) and all(
-        isinstance(one, int | np.integer) and abs(int(one)) < 2**63 for one in found
-    ):
-        found = torch.tensor(found)
+    if isinstance(found, list | tuple):
+        found = [one.item() if isinstance(one, Tensor | np.bool_) and one.ndim == 0 else one for one in found]
+        if all(isinstance(one, int | np.integer) and abs(int(one)) < 2**63 for one in found):
+            found = torch.tensor(found)
     if isinstance(found, np.ndarray) and found.dtype.kind in "iub":
         found = torch.from_numpy(found.astype(bool if found.dtype.kind == "b" else np.int64))
     if not isinstance(found, Tensor) or found.is_floating_point():
         return None
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
-    try:
-        return found if found.ndim == 1 and len(found) == size_of(batch) else None
-    except ValueError:  # how many samples there are is not known
+    if found.ndim != 1 or len(found) != _size(batch):
         return None
+    return found if found.dtype == torch.bool else found.long()  # torch compares no unsigned ones of two bytes
+
+
+def _size(batch: Any) -> int:
+    """How many samples a batch has; -1 where it is not known."""
+    try:
+        return size_of(batch)
+    except ValueError:
+        return -1
 
 
 def _other_labels(batch: Any) -> list[str]:
@@ -127,7 +134,37 @@ def _why_none(batches: Sequence[Any], others: list[str]) -> str:
             f"{_entry(batches[0])} holds {least}, allowed are whole numbers from 0 on. Leave samples without a class "
             "out, or give classes other numbers."
         )
-    return _could_be(others) if others else ""
+    if others:
+        return _could_be(others)
+    held = _in_another_form(_labels_in(batches[0]), batches[0])
+    return f"{_entry(batches[0])} holds {held}" if held else ""
+
+
+def _in_another_form(found: Any, batch: Any) -> str:
+    """How classes are written that are no whole numbers, with the cure; "" where these are none.
+
+    Names, numbers or rows that all differ are no classes, and neither are names that are all alike.
+    """
+    if isinstance(found, np.ndarray) and found.dtype.kind in "UO":
+        found = found.tolist()
+    if isinstance(found, list | tuple) and len(found) == _size(batch) and all(isinstance(one, str) for one in found):
+        some = 1 < len(set(found)) < len(found)
+        return f"text, {found[0][:40]!r} for one. Give the number of each class." if some else ""
+    if isinstance(found, np.ndarray) and found.dtype.kind in "iuf":
+        found = torch.from_numpy(found.astype(np.float64))
+    if not isinstance(found, Tensor) or found.is_complex() or found.ndim not in (1, 2) or len(found) != _size(batch):
+        return ""
+    if found.ndim == 2 and found.shape[1] > 1:
+        if ((found == 0) | (found == 1)).all() and (found.sum(1) == 1).all():
+            return "a row with a single 1 for each sample. Give the number of each class, such as by argmax(1)."
+        return ""
+    found = found.flatten().double()
+    whole = bool((found >= 0).all() and (found == found.round()).all())
+    if whole and 1 < len(found.unique()) < len(found):
+        return (
+            f"floats that are whole, {float(found[0])} for one. Where these are classes, give whole numbers: .long()."
+        )
+    return ""
 
 
 def _could_be(others: list[str]) -> str:
