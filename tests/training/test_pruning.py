@@ -1,5 +1,6 @@
 """Forward magnitude pruning: which weights go, what the loss then sees, and who learns."""
 
+import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 from types import SimpleNamespace
@@ -255,6 +256,29 @@ def test_in_an_ordinary_loop_all_weights_are_trained_and_registered_once():
     pruner.update()
     assert not torch.equal(kept, pruner.mask.kept)
     assert all(not torch.equal(p, b) for p, b in zip(encoder.parameters(), before, strict=True))
+
+
+def test_gradients_are_taken_off_the_module_as_a_pruner_has_no_parameters():
+    encoder = nn.Linear(4, 3)
+    pruner = MagnitudePruning(0.5, "entry", "straight-through").on(encoder)
+    pruner(torch.rand(2, 4)).sum().backward()
+    pruner.zero_grad()
+    assert encoder.weight.grad is None
+
+
+def test_a_pruner_in_place_of_a_part_is_told_as_optimizers_and_checkpoints_would_miss_its_weights():
+    encoder = nn.Linear(4, 3)
+    pruner = MagnitudePruning(0.5, "entry", "straight-through").on(encoder)
+    model = nn.Sequential(pruner, nn.Linear(3, 2))
+    with pytest.warns(UserWarning, match=r"'0' is a Pruner, .* no weights of the Linear within\. .* pruner\.hidden"):
+        assert len([*model.parameters()]) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len([*model.parameters()]) == 2, "it is told once"
+        beside = nn.ModuleDict({"encoder": encoder})
+        beside["pruner"] = MagnitudePruning(0.5, "entry", "straight-through").on(encoder)
+        assert [name for name, _ in beside.named_parameters()] == ["encoder.weight", "encoder.bias"]
+        assert not [*pruner.parameters()]
 
 
 class Recomputing(nn.Module):

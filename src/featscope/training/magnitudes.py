@@ -66,6 +66,12 @@ def making_weights(module: nn.Module) -> list[str]:
     return list(dict.fromkeys(name for name in made if name is not None))
 
 
+def bias_of(weight: str) -> str | None:
+    """What a layer calls the bias of a weight: ``bias`` of ``weight``, and ``bias_ih_l0`` of ``weight_ih_l0``."""
+    layer, dot, own = weight.rpartition(".")
+    return f"{layer}{dot}{own.replace('weight', 'bias')}" if "weight" in own else None
+
+
 def _is_by_input(part: nn.Module) -> bool:
     """Whether rows of a layer's weight are inputs, not neurons."""
     conv1d_of_transformers = type(part).__name__ == "Conv1D" and not isinstance(part, nn.Conv1d)

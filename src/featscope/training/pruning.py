@@ -21,10 +21,21 @@ from featscope.losses.similarity import Masked
 from featscope.numbers import place_of_doubles
 from featscope.options import require, require_word
 from featscope.training.batch_norm import batch_statistics, estimate_statistics
-from featscope.training.magnitudes import all_but_smallest, energy_along, making_weights, require_prunable, weights_of
+from featscope.training.checkpointing import require_no_checkpointing
+from featscope.training.magnitudes import (
+    all_but_smallest,
+    bias_of,
+    energy_along,
+    making_weights,
+    require_prunable,
+    weights_of,
+)
 
-_CHECKPOINTING = "gradient_checkpointing", "grad_checkpointing"
-"""Where parts of transformers and of timm keep whether activations are computed anew in the backward pass."""
+_PART = (
+    "{!r} is a Pruner, which has no parameters: an optimizer and a checkpoint of what holds it have no weights of "
+    "the {} within. Let the module itself stand there, and put `with pruner.hidden():` around loss and backward; or "
+    "give an optimizer its parameters, and save it beside."
+)
 
 
 @dataclass(frozen=True)
@@ -170,7 +181,7 @@ class PruningMask(nn.Module):
             last = first + units[1:].numel()
             kept = self.kept[:, first:last].reshape(units).to(parameters[name].device)
             pruned[name] = self._hide(parameters[name], kept)
-            bias = _bias_of(name)
+            bias = bias_of(name)
             if self.granularity == "neuron" and bias in parameters:  # or a neuron without weights would give it out
                 pruned[bias] = self._hide(parameters[bias], kept)
             first = last
@@ -222,6 +233,7 @@ class Pruner(nn.Module):
         super().__init__()
         self._held = (mask, module)  # in a tuple, torch registers neither
         self._whole: dict[str, Tensor] = {}
+        self._told = False  # whoever has this as a part
         self._begin(0)
 
     def _begin(self, step: int) -> None:
@@ -248,6 +260,19 @@ class Pruner(nn.Module):
         """Put the module into training mode, or, by ``eval``, into evaluation mode."""
         self.module.train(mode)
         return super().train(mode)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Take gradients off the module, whose parameters are not this object's own."""
+        self.module.zero_grad(set_to_none)
+
+    def named_modules(
+        self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Module]]:
+        """This object alone; as a part of another that has not the module itself, with a warning."""
+        if memo and self.module not in memo and not self._told:
+            self._told = True
+            warnings.warn(_PART.format(prefix, type(self.module).__name__), stacklevel=2)
+        yield from super().named_modules(memo, prefix, remove_duplicate)
 
     def update(self) -> None:
         """After a step of training: choose anew by the weights as they are now, if it is time."""
@@ -288,7 +313,7 @@ class Pruner(nn.Module):
             return module(*inputs, **named)
         seen = mask.pruned_parameters(module) | self._own(module)
         if mask.gradient == "straight-through":
-            _require_no_checkpointing(module)
+            require_no_checkpointing(module)
             return functional_call(module, seen, inputs, named)
         places = {parameter.device for parameter in module.parameters() if parameter.is_cuda}
         with torch.no_grad(), torch.random.fork_rng(places):
@@ -371,22 +396,3 @@ class Pruner(nn.Module):
             if not all(torch.equal(one.to(buffer.device), began) for one in (buffer, self._statistics[name])):
                 found.add(name.rpartition(".")[0])
         return found
-
-
-def _bias_of(weight: str) -> str | None:
-    """What a layer calls the bias of a weight: ``bias`` of ``weight``, and ``bias_ih_l0`` of ``weight_ih_l0``."""
-    layer, dot, own = weight.rpartition(".")
-    return f"{layer}{dot}{own.replace('weight', 'bias')}" if "weight" in own else None
-
-
-def _require_no_checkpointing(module: nn.Module) -> None:
-    if not torch.is_grad_enabled():
-        return
-    for name, part in module.named_modules():
-        for switch in _CHECKPOINTING:
-            if getattr(part, switch, False) is True:
-                raise ValueError(
-                    f"{name or type(part).__name__!r} has {switch} = True, which computes activations anew in the "
-                    "backward pass, where weights are whole again: allowed is False. Or use `with pruner.hidden():` "
-                    "around loss and backward, and call the module itself there."
-                )
