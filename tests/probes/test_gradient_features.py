@@ -105,3 +105,10 @@ def test_sums_of_half_precision_are_wide():
     ):
         one, many = probe([(x, y)]), probe([(x, y)] * 1200)
         torch.testing.assert_close(many, one, rtol=1e-4, atol=1e-6)
+
+
+def test_truths_in_place_of_signs_are_refused():
+    """Of the others there would be nothing: 0 in place of -1."""
+    batches = [(torch.randn(8, 3), torch.arange(8) % 4)]
+    with pytest.raises(ValueError, match=r"signs gives 0: allowed are -1 and 1\. .* 2\.0 \* \(y == 3\) - 1"):
+        simplified_gradient_of_layer(nn.Linear(3, 5), batches, at="", signs=lambda y: y == 3)

@@ -86,7 +86,7 @@ def simplified_gradient_of_layer(
 
     Raises:
         AttributeError: there is no submodule of that name.
-        ValueError: no batches, or none with labels, or others than -1 and 1 without ``signs``; the submodule is no
+        ValueError: no batches, or none with labels, or others than -1 and 1, also by ``signs``; the submodule is no
             linear layer, did not run, or got anything but ``[sample, input]``.
     """
     layer = module.get_submodule(at)
@@ -108,6 +108,11 @@ def simplified_gradient_of_layer(
                         "give signs=lambda y: 2.0 * y - 1."
                     )
                 y = (y if signs is None else signs(y)).to(layer.weight)
+                if (others := y[(y != 1) & (y != -1)]).numel():
+                    raise ValueError(
+                        f"signs gives {others[0].item():g}: allowed are -1 and 1. For one class and all others give "
+                        "signs=lambda y: 2.0 * (y == 3) - 1."
+                    )
                 if not seen or seen[-1].ndim != 2 or len(seen[-1]) != len(y):
                     got = f"an input of shape {tuple(seen[-1].shape)}" if seen else "nothing"
                     raise ValueError(f"at = {at!r} is out of range: it got {got}, allowed is [sample, input]")
