@@ -78,7 +78,11 @@ def test_numbers_that_are_no_bytes_are_refused(pixels):
     for wrong in (pixels / 255, pixels / 128 - 1, (pixels / 255).bfloat16()):
         with pytest.raises(ValueError, match=r"allowed are bytes, 0 to 255\. Take \(255 \* x\)\.byte\(\)"):
             encoder(wrong)
+    for wrong in (257 * pixels.int(), 257.0 * pixels, pixels.int() - 128, (pixels > 128).long()):
+        with pytest.raises(ValueError, match=r"allowed are bytes, 0 to 255\. .* \(x // 257\)\.byte\(\) of 16 bits"):
+            encoder(wrong)
     torch.testing.assert_close(encoder(pixels.float()), encoder(pixels))
+    torch.testing.assert_close(encoder(pixels.short()), encoder(pixels))
     black = torch.zeros_like(pixels)
     torch.testing.assert_close(encoder(black.float()), encoder(black))
 

@@ -58,14 +58,14 @@ class FrozenEncoder(nn.Module):
         """The features of images, of bytes or the same numbers in another type.
 
         Raises:
-            ValueError: pixels are from 0 to 1, or negative among others.
+            ValueError: pixels that are no bytes are from 0 to 1, or negative or above 255 among others.
         """
-        if pixels.is_floating_point() and pixels.numel():
+        if pixels.dtype != torch.uint8 and pixels.numel():
             low, high = (float(end) for end in pixels.detach().float().aminmax())
-            if low < -0.5 or 0 < high <= 1:
+            if low < -0.5 or 0 < high <= 1 or high > 255.5:
                 raise ValueError(
                     f"pixels are from {low:.3g} to {high:.3g}: allowed are bytes, 0 to 255. Take (255 * x).byte() of "
-                    "what is from 0 to 1."
+                    "what is from 0 to 1, and (x // 257).byte() of 16 bits."
                 )
         return self.of_numbers(pixels)
 
