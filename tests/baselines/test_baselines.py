@@ -32,6 +32,20 @@ def test_scikit_learn_finds_nothing_amiss(estimator, check):
     check(estimator)
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"turns": -1}, "turns = -1 is out of range: allowed is >= 0"),
+        ({"bandwidth": -10.0}, r"bandwidth = -10\.0 is out of range: allowed is > 0"),
+        ({"bandwidth": np.nan}, "bandwidth = nan"),
+        ({"penalty": -1e-3}, r"penalty = -0\.001 is out of range: allowed is >= 0"),
+    ],
+)
+def test_options_of_the_machine_that_are_out_of_range_are_refused(options, told):
+    with pytest.raises(ValueError, match=told):
+        RecursiveFeatureMachine(**options).fit(X, X[:, 0] > 0)
+
+
 def test_the_kernel_is_written_out():
     found = laplace_kernel(X[:4], X[4:9], M, 2.0)
     for i, j in np.ndindex(4, 5):

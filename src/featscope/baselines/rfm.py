@@ -6,6 +6,7 @@ bandwidth and one penalty do for all turns.
 """
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,18 @@ class RecursiveFeatureMachine(ClassifierMixin, BaseEstimator):
         self.turns, self.bandwidth, self.penalty = turns, bandwidth, penalty
 
     def fit(self, X: Any, y: Any) -> "RecursiveFeatureMachine":
-        """Alternate."""
+        """Alternate.
+
+        Raises:
+            ValueError: an option is out of its range, or there is one class alone.
+        """
+        for name, right, allowed in (
+            ("turns", self.turns >= 0, ">= 0"),
+            ("bandwidth", 0 < self.bandwidth < inf, "> 0, and finite"),
+            ("penalty", 0 <= self.penalty < inf, ">= 0, and finite"),
+        ):
+            if not right:
+                raise ValueError(f"{name} = {getattr(self, name)!r} is out of range: allowed is {allowed}")
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, which = np.unique(y, return_inverse=True)
