@@ -1,5 +1,6 @@
 """Accuracies on frozen features: by a probe, by neighbours, by class, in a domain that was left out."""
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -222,3 +223,18 @@ def test_on_the_sphere_features_have_length_one_or_none():
 def test_what_varies_little_is_no_constant(centre, width):
     (found,) = standardised(centre + width * torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None])
     assert found.std(0) == pytest.approx(1.0)
+
+
+def test_labels_that_are_not_one_for_each_sample_are_refused(monkeypatch):
+    """Of a column each would be compared with all: a share of 1.3, say."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no types at run time
+    x, y = torch.randn(8, 2), torch.arange(8) % 2
+    for function in (linear_probe, k_nearest_neighbours):
+        with pytest.raises(ConfigError, match=r"test_labels have shape \[3, 1\] for 3 samples: .* labels\.flatten\(\)"):
+            function(x, y, x[:3], y[:3, None])
+        with pytest.raises(ConfigError, match=r"train_labels have shape \[8, 1\]"):
+            function(x, y[:, None], x[:3], y[:3])
+        with pytest.raises(ConfigError, match=r"test_labels have shape \[1\] for 3 samples"):
+            function(x, y, x[:3], y[:1])
+    with pytest.raises(ConfigError, match=r"named have shape \[1\] for 3 samples"):
+        accuracy_by_class(y[:1], y[:3], 2)

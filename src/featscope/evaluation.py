@@ -71,17 +71,32 @@ def linear_probe(
         penalty: weight of ||v||²/2 against the sum of losses (1 / scikit-learn's C).
 
     Raises:
-        ConfigError: all training samples are of one class.
+        ConfigError: all training samples are of one class, or labels are not one for each sample.
     """
-    return Accuracy.of(linear_probe_labels(train, train_labels, test, penalty) == test_labels.cpu())
+    return _of_named(linear_probe_labels(train, train_labels, test, penalty), test_labels)
+
+
+def _of_named(named: TestLabels, labels: TestLabels) -> Accuracy:
+    _require_labels("test_labels", labels, len(named))
+    return Accuracy.of(named.cpu() == labels.cpu())
+
+
+def _require_labels(name: str, labels: Labels, samples: int) -> None:
+    """Raise `ConfigError` unless there is a label for each sample: of a column each would be compared with all."""
+    if labels.shape != (samples,):
+        raise ConfigError(
+            f"{name} have shape {list(labels.shape)} for {samples} samples: allowed is [{samples}]. Give "
+            "labels.flatten() of a column."
+        )
 
 
 def linear_probe_labels(train: Features, train_labels: Labels, test: TestFeatures, penalty: float = 1.0) -> TestLabels:
     """The class that `linear_probe` names for each test sample.
 
     Raises:
-        ConfigError: all training samples are of one class.
+        ConfigError: all training samples are of one class, or labels are not one for each sample.
     """
+    _require_labels("train_labels", train_labels, len(train))
     if len(classes := train_labels.unique()) < 2:
         raise ConfigError(f"train_labels = {classes.tolist()} alone: allowed are two classes or more. Add another.")
     fitted, measured = standardised(train, test)
@@ -99,10 +114,14 @@ def k_nearest_neighbours(
     """Test accuracy of the majority among the nearest training samples by cosine of standardised features.
 
     Of classes with equally many votes the one that comes nearest is named.
+
+    Raises:
+        ConfigError: labels are not one for each sample.
     """
     fitted, measured = (on_sphere(features) for features in standardised(train, test))
     near = NearestNeighbors(n_neighbors=min(neighbours, len(fitted)), algorithm="brute").fit(fitted)
-    return Accuracy.of(_majority(near.kneighbors(measured, return_distance=False), train_labels) == test_labels.cpu())
+    _require_labels("train_labels", train_labels, len(fitted))
+    return _of_named(_majority(near.kneighbors(measured, return_distance=False), train_labels), test_labels)
 
 
 def leave_one_out_labels(features: Features, labels: Labels, neighbours: int = 20) -> Labels:
@@ -134,6 +153,7 @@ def accuracy_by_class(named: Labels, labels: Labels, classes: int) -> Sequence[A
         ConfigError: a label is none of 0 to ``classes`` - 1, so that its class would be left out.
     """
     named, labels = named.cpu(), labels.cpu()
+    _require_labels("named", named, len(labels))
     if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
         raise ConfigError(
             f"labels are {int(labels.min())} to {int(labels.max())}: allowed are 0 to {classes - 1}, a number for each "
