@@ -264,7 +264,12 @@ class Scatters(Figure):
         for label, at in self.panels.items():
             what = f"the panel {label!r} of {self.id!r}"
             _require_shape(what, at, (-1, 2), "two coordinates a point")
-            _require_shape(f"the classes of {what}", self.classes[label], (len(at),), "a class a point")
+            of = np.asarray(self.classes[label])
+            _require_shape(f"the classes of {what}", of, (len(at),), "a class a point")
+            if unnamed := sorted({*of.tolist()} - {*range(len(self.class_names))}):
+                raise ValueError(
+                    f"{what} has the class {unnamed[0]}: expected 0 to {len(self.class_names) - 1}, as named"
+                )
 
 
 @dataclass(frozen=True)

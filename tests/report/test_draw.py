@@ -9,6 +9,7 @@ import matplotlib.figure
 import numpy as np
 import pytest
 import report_samples as samples
+from matplotlib.collections import LineCollection
 from matplotlib.image import imread
 
 from featscope.claims import Claim
@@ -20,16 +21,18 @@ from featscope.figures import (
     Figure,
     Heatmaps,
     ImageGrids,
+    MatrixMovie,
     Panel,
+    Scatters,
     VerdictPanel,
     Verdicts,
 )
 from featscope.report import draw
-from featscope.report.draw import _filled, _panel
+from featscope.report.draw import _canvas, _filled, _panel
 from featscope.report.draw_matrices import draw_movie
 from featscope.report.draw_verdicts import draw_verdicts
 from featscope.report.figure_data import figure_data
-from featscope.report.geometry import band, bent, deviations, log_ticks, mark_labels
+from featscope.report.geometry import bands, bent, deviations, log_ticks, mark_labels, not_drawn
 from featscope.report.look import curve_swatches
 from featscope.studies.summaries import identities
 
@@ -118,10 +121,31 @@ def test_what_no_axis_can_show_is_drawn_without_a_word_to_the_terminal(tmp_path:
 
 def test_band_leaves_out_what_is_unknown_and_stays_near_the_curve() -> None:
     curve = Curve("a", np.arange(3), np.ones(3), np.array([-np.inf, 0, 0.5]), np.array([np.inf, 2, 2]))
-    x, low, high = band(curve, log_y=True)  # type: ignore[misc]
+    ((x, low, high),) = bands(curve, log_y=True)
     np.testing.assert_array_equal(x, [1, 2])
     np.testing.assert_allclose(low, [0.1, 0.5])
     np.testing.assert_allclose(high, [2, 2])
+
+
+def test_no_band_spans_a_point_of_which_no_interval_is_known() -> None:
+    """As of a sweep's point at which all diverged; what lies alone has its interval, too."""
+    y = np.array([1, 2, np.nan, 3, 4, np.nan, 5.0])
+    curve = Curve("a", np.arange(7.0), y, y - 1, y + 1)
+    assert [x.tolist() for x, _, _ in bands(curve, log_y=False)] == [[0, 1], [3, 4], [6]]
+    axes = _canvas(Curves("f", "t", "c", [Panel("p", "x", "y", [curve])])).axes[0]
+    bars = [lines.get_segments() for lines in axes.collections if isinstance(lines, LineCollection)]
+    np.testing.assert_array_equal(bars, [[[[6, 4], [6, 6]]]])
+
+
+def test_what_no_axis_can_show_is_named_below_it() -> None:
+    x = np.arange(1.0, 4)
+    panel = Panel("p", "x", "y", [Curve("zero", x, 0 * x), Curve("lost", x, np.nan * x), Curve("seen", x, x)])
+    assert not_drawn(panel) == "Not drawn: no value is known of lost."
+    both = replace(panel, log_y=True)
+    assert not_drawn(both) == "Not drawn: no value is known of lost; nothing is above 0 of zero."
+    said = _canvas(Curves("f", "t", "c", [both])).axes[0].get_xlabel()
+    assert said.replace("\n", " ") == f"x {not_drawn(both)}"
+    assert figure_data(Curves("f", "t", "c", [both]))["panels"][0]["left_out"] == not_drawn(both)
 
 
 def test_mark_labels_that_would_overlap_are_lifted() -> None:
@@ -222,3 +246,27 @@ def test_labels_of_marks_that_are_nowhere_take_no_room():
     marks = [(7.0, "late"), (float("nan"), "never"), (2.0, "early")]
     found = mark_labels(Panel("p", "x", "y", [], marks=marks), characters=40)
     assert [one.text for one in found] == ["early", "late"]
+
+
+def test_the_picture_of_a_movie_says_which_replica_it_is_of_and_counts_from_one_as_the_page_does() -> None:
+    movie = MatrixMovie("m", "t", "c", [0, 9], {"a": np.zeros((2, 2, 3, 4))}, "row", "column", "value")
+    canvas = _canvas(movie)
+    assert canvas.subfigs[0]._suptitle.get_text() == "a, replica 0"
+    assert canvas.axes[0].get_xlim() == (0.5, 4.5)
+    assert canvas.axes[0].get_ylim() == (3.5, 0.5)
+    alone = _canvas(replace(movie, frames={"a": np.zeros((1, 2, 3, 4))}))
+    assert alone.subfigs[0]._suptitle.get_text() == "a"
+
+
+@pytest.mark.parametrize(
+    ("values", "beyond"), [([0.0, 1.0], "neither"), ([-1, 1], "min"), ([0, 1 + 1e-9], "neither"), ([-2, 3], "both")]
+)
+def test_a_scale_says_where_values_are_beyond_it(values: list[float], beyond: str) -> None:
+    canvas = _canvas(Heatmaps("h", "t", "c", {"a": np.array([[*values, np.nan]])}, "r", "c", "v", ends=(0, 1)))
+    assert canvas.axes[0].images[0].colorbar.extend == beyond
+
+
+def test_points_of_a_class_without_a_name_are_refused() -> None:
+    """They would be in no picture."""
+    with pytest.raises(ValueError, match="'a' of 's' has the class -1: expected 0 to 1, as named"):
+        Scatters("s", "t", "c", {"a": np.zeros((2, 2))}, {"a": np.array([0, -1])}, ["one", "two"])

@@ -1,11 +1,13 @@
 """The page in a browser: it opens offline, moves, unfolds, fits a telephone, and can be read without seeing it."""
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -362,6 +364,68 @@ def test_a_figure_can_be_saved_as_a_picture(shown: Opened, id: str, name: str) -
         shown.page.locator(f'[data-save="{id}"]').click()
     assert saved.value.suggested_filename == name
     assert Path(saved.value.path()).stat().st_size > 500
+
+
+def test_a_saved_picture_says_what_its_colours_and_axes_are(shown: Opened) -> None:
+    with shown.page.expect_download() as saved:
+        shown.page.locator('[data-save="coverage"]').click()
+    drawing = ElementTree.parse(saved.value.path()).getroot()
+    said = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    for name in ("augmented", "plain", "theory, Theorem 3.4"):
+        assert said.count(name) == 1
+    assert said.count("step") == 2
+    assert drawing[0].get("fill") == "rgb(255, 255, 255)"
+
+
+def test_an_interval_over_something_else_than_replicas_is_drawn_beside_one_replica(
+    alone: Callable[..., Opened],
+) -> None:
+    """As that of longbench's scores, which is over examples."""
+    height = np.array([50.0, 40.0])
+    opened = alone(Bars("over-examples", "t", "c", ["a", "b"], {"full": (height, height - 9, height + 9)}, "score"))
+    assert opened.page.locator('#f-over-examples path[style*="stroke-width: 2.5"]').count() == 2
+    assert "no interval over replicas" in opened.texts("#seen .prose")[0]
+
+
+def test_no_band_spans_a_point_without_an_interval_and_what_cannot_be_drawn_is_named(
+    alone: Callable[..., Opened],
+) -> None:
+    x, y = np.arange(1.0, 8), np.array([1, 2, np.nan, 3, 4, np.nan, 5.0])
+    panel = Panel("p", "x", "y", [Curve("a", x, y, y - 1, y + 1), Curve("lost", x, np.nan * x)])
+    opened = alone(Curves("gaps", "t", "c", [panel]))
+    assert (
+        opened.run("document.querySelector('#f-gaps [style*=\"opacity: 0.16\"]').getAttribute('d').match(/M/g).length")
+        == 3
+    )
+    assert opened.texts("#f-gaps .left-out") == ["Not drawn: no value is known of lost."]
+
+
+def test_a_logarithmic_axis_has_two_numbers_at_least(alone: Callable[..., Opened]) -> None:
+    """From 1.5 to 90 lies one power of ten alone."""
+    curve = Curve("a", np.arange(5.0), np.geomspace(1.5, 90, 5))
+    opened = alone(Curves("decades", "t", "c", [Panel("p", "x", "y", [curve], log_y=True)]))
+    assert opened.run("ticks(1.5, 90, true, 6)") == [2, 5, 10, 20, 50]
+    assert {"2", "50"} <= {*opened.page.locator("#f-decades svg text").all_text_contents()}
+
+
+def test_distances_between_points_are_alike_along_both_axes(alone: Callable[..., Opened]) -> None:
+    at = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0], [-9.0, -2.0]])
+    opened = alone(Scatters("map", "t", "c", {"a": at}, {"a": np.zeros(4, int)}, ["one"]))
+    drawn = opened.run("document.querySelector('#f-map .chart path').getAttribute('d')")
+    origin, right, above, _ = (tuple(map(float, place)) for place in re.findall(r"M([-\d.]+),([-\d.]+)a", drawn))
+    assert right[0] - origin[0] == pytest.approx(origin[1] - above[1], abs=0.3)
+    assert right[0] - origin[0] > 20
+
+
+def test_no_line_joins_points_across_one_that_measured_nothing(alone: Callable[..., Opened]) -> None:
+    y = np.array([1.0, np.nan, 3.0, 4.0])
+    panel = VerdictPanel("arm", np.arange(4.0), y, ["undecided"] * 4, ["x: y"] * 4, y - 1, y + 1, [])
+    opened = alone(Verdicts("line", "t", "c", [panel], "x", "measured"))
+    (line,) = opened.run(
+        "[...document.querySelectorAll('#f-line .chart path')].filter((path) => path.style.stroke === 'var(--soft)')"
+        ".map((path) => path.getAttribute('d'))"
+    )
+    assert line.count("M") == 2
 
 
 ELSE = pytest.mark.long

@@ -29,7 +29,7 @@ from featscope.figures import (
 from featscope.files import atomic_write
 from featscope.report.draw_matrices import draw_heatmaps, draw_images, draw_movie
 from featscope.report.draw_verdicts import draw_verdicts
-from featscope.report.geometry import band, deviations, grid, interval_or_gap, mark_labels, x_range
+from featscope.report.geometry import bands, deviations, grid, interval_or_gap, mark_labels, not_drawn, x_range
 from featscope.report.look import (
     GRID,
     INK,
@@ -46,6 +46,7 @@ from featscope.report.numbers import chosen, decimals_apart, number
 from featscope.report.paper import (
     FULL_WIDTH,
     SMALL,
+    folded,
     label_axes,
     panel_title,
     paper,
@@ -54,6 +55,8 @@ from featscope.report.paper import (
     tidy,
 )
 
+SOFTWARE = "FeatScope"
+"""What a PNG says that drew it."""
 _DASHES: dict[str, Any] = {"line": "-", "dash": (0, (5, 2.5)), "short dash": (0, (2.5, 1.5)), "dot": ":"}
 _MARKERS = {"circle": "o", "triangle-up": "^", "square": "s", "diamond": "D", "x": "X", "circle-open": "o"}
 
@@ -70,7 +73,7 @@ def draw(figure: Figure, path: Path) -> None:
     with _drawing:
         canvas = _canvas(figure)
         png = BytesIO()
-        FigureCanvasAgg(canvas).print_png(png, metadata={"Title": figure.title, "Software": "FeatScope"})
+        FigureCanvasAgg(canvas).print_png(png, metadata={"Title": figure.title, "Software": SOFTWARE})
     atomic_write(path, png.getvalue())
 
 
@@ -116,9 +119,11 @@ def _panel(axes: Axes, panel: Panel, swatches: dict[tuple[str, bool], Swatch], w
             markersize=3,
             zorder=3 if curve.dashed else 2,
         )
-        edges = band(curve, panel.logarithmic)
-        if edges is not None:
-            axes.fill_between(*edges, color=swatch.colour, alpha=0.18, linewidth=0, zorder=1)
+        for x, low, high in bands(curve, panel.logarithmic):
+            if x.size > 1:
+                axes.fill_between(x, low, high, color=swatch.colour, alpha=0.18, linewidth=0, zorder=1)
+            else:
+                axes.vlines(x, low, high, color=swatch.colour, alpha=0.5, linewidth=1.4, zorder=1)
     axes.set_xlim(*x_range(panel))
     only_zeros = not (axes.dataLim.height or axes.dataLim.y0)
     if only_zeros and not panel.logarithmic:  # shares and counts are not below
@@ -142,6 +147,8 @@ def _panel(axes: Axes, panel: Panel, swatches: dict[tuple[str, bool], Swatch], w
     levels = max((mark.level + 1 for mark in labels), default=0)
     panel_title(axes, panel.title, width, above=9.0 * levels)
     label_axes(axes, panel.x_label, panel.y_label)
+    if left_out := not_drawn(panel):
+        axes.set_xlabel(f"{axes.get_xlabel()}\n{folded(left_out)}")
 
 
 @_canvas.register

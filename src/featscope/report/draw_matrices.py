@@ -1,5 +1,7 @@
 """PNGs of matrices: movies as a few frames, static heat maps, and grids of images."""
 
+from typing import Literal
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
@@ -11,6 +13,9 @@ from featscope.report.geometry import grid, mosaic, shown_frames, value_range
 from featscope.report.look import INK, MUTED, Scale, scale
 from featscope.report.paper import FULL_WIDTH, SMALL, TEXT, colour_map, folded, label_axes, panel_title, paper, plain
 
+Extend = Literal["neither", "min", "max", "both"]
+_ROUNDING = 1e-6  # of a scale
+
 
 def draw_movie(figure: MatrixMovie) -> Canvas:
     """First, middle and last frame of the first replica in a row, one row a panel."""
@@ -19,17 +24,19 @@ def draw_movie(figure: MatrixMovie) -> Canvas:
     canvas = paper(FULL_WIDTH, 2.5 * len(figure.frames))
     strips = canvas.subfigures(len(figure.frames), 1, squeeze=False)
     for strip, (label, movie) in zip(strips[:, 0], figure.frames.items(), strict=True):
-        strip.suptitle(plain(label), fontsize=TEXT, color=INK, fontweight="bold")
+        strip.suptitle(
+            plain(f"{label}, replica 0" if len(movie) > 1 else label), fontsize=TEXT, color=INK, fontweight="bold"
+        )
         row = [strip.add_subplot(1, len(frames), i + 1) for i in range(len(frames))]
         for axes, frame in zip(row, frames, strict=True):
-            picture = _matrix(axes, movie[0, frame], colours)
+            picture = _matrix(axes, movie[0, frame], colours, first=1)
             step, ended = figure.shown(label, frame)
             title = f"step {step:,}".replace(",", " ") + (", its last" if ended else "")
             axes.set_title(title, fontsize=SMALL, color=INK)
             label_axes(axes, figure.column_label, figure.row_label if axes is row[0] else "")
             if axes is not row[0]:
                 axes.set_yticklabels([])
-        _colour_bar(strip, picture, row, figure.value_label)
+        _colour_bar(strip, picture, row, figure.value_label, _beyond(movie[0, frames], colours))
     return canvas
 
 
@@ -52,7 +59,8 @@ def draw_heatmaps(figure: Heatmaps) -> Canvas:
         panel_title(axes, label, width / columns)
         label_axes(axes, figure.column_label, figure.row_label if i % columns == 0 else "")
         placed.append(axes)
-    _colour_bar(canvas, picture, placed, figure.value_label)
+    values = np.concatenate([np.ravel(matrix) for matrix in figure.panels.values()])
+    _colour_bar(canvas, picture, placed, figure.value_label, _beyond(values, colours))
     return canvas
 
 
@@ -69,7 +77,8 @@ def draw_images(figure: ImageGrids) -> Canvas:
     return canvas
 
 
-def _matrix(axes: Axes, values: np.ndarray, colours: Scale) -> AxesImage:
+def _matrix(axes: Axes, values: np.ndarray, colours: Scale, first: int = 0) -> AxesImage:
+    """The matrix, whose rows and columns are numbered from ``first``."""
     rows, columns = values.shape
     picture = axes.imshow(
         np.ma.masked_invalid(values),
@@ -78,6 +87,7 @@ def _matrix(axes: Axes, values: np.ndarray, colours: Scale) -> AxesImage:
         vmax=colours.high,
         aspect="equal" if rows == columns else "auto",
         interpolation="nearest",
+        extent=(first - 0.5, first + columns - 0.5, first + rows - 0.5, first - 0.5),
     )
     axes.tick_params(labelsize=SMALL, color=MUTED, labelcolor=INK, length=3, width=0.8)
     axes.spines[:].set_color(MUTED)
@@ -85,8 +95,15 @@ def _matrix(axes: Axes, values: np.ndarray, colours: Scale) -> AxesImage:
     return picture
 
 
-def _colour_bar(sheet: Canvas | SubFigure, picture: AxesImage, axes: list[Axes], label: str) -> None:
-    bar = sheet.colorbar(picture, ax=axes, fraction=0.04, pad=0.02)
+def _beyond(values: np.ndarray, colours: Scale) -> Extend:
+    """At which ends of the scale its colour is that of values beyond them, too."""
+    known, room = values[np.isfinite(values)], _ROUNDING * (colours.high - colours.low)
+    below, above = (known < colours.low - room).any(), (known > colours.high + room).any()
+    return "both" if below and above else "min" if below else "max" if above else "neither"
+
+
+def _colour_bar(sheet: Canvas | SubFigure, picture: AxesImage, axes: list[Axes], label: str, beyond: Extend) -> None:
+    bar = sheet.colorbar(picture, ax=axes, fraction=0.04, pad=0.02, extend=beyond)
     bar.set_label(folded(label), fontsize=TEXT, color=INK)
     bar.ax.tick_params(labelsize=SMALL, labelcolor=INK, length=3)
     bar.outline.set_edgecolor(MUTED)

@@ -22,7 +22,7 @@ from featscope.figures import (
     Scatters,
     Verdicts,
 )
-from featscope.report.geometry import value_range
+from featscope.report.geometry import not_drawn, value_range
 from featscope.report.look import scale
 from featscope.report.typeset import typeset
 
@@ -53,6 +53,7 @@ def _panel(panel: Panel) -> Plain:
         "y": _words(panel.y_label),
         "logx": panel.log_x,
         "logy": panel.logarithmic,
+        "left_out": _words(not_drawn(panel)),
         "marks": [[float(x), _words(label)] for x, label in panel.marks if np.isfinite(x)],
         "curves": [
             {

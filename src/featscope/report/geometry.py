@@ -17,25 +17,38 @@ def interval_or_gap(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.n
     return np.where(known, low, np.nan), np.where(known, high, np.nan)
 
 
-def band(curve: Curve, log_y: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """x and the two edges of the curve's band where it is known, or None.
+def bands(curve: Curve, log_y: bool) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """x and the two edges of the curve's band, for each stretch of points on which it is known.
 
     On a logarithmic axis the band reaches at most a decade below the curve: an edge near zero would fill
     the axis.
     """
     if curve.low is None or curve.high is None:
-        return None
-    low, high = interval_or_gap(curve.low, curve.high)
-    known = np.isfinite(low)
-    if not known.any():
-        return None
-    x, low, high = np.asarray(curve.x)[known], low[known], high[known]
+        return []
+    x, (low, high) = np.asarray(curve.x), interval_or_gap(curve.low, curve.high)
+    known = np.flatnonzero(np.isfinite(low))
     if log_y:
         y = np.asarray(curve.y, dtype=np.float64)
         positive = y[np.isfinite(y) & (y > 0)]
         lowest = positive.min() / 10 if positive.size else 1.0
         low, high = np.maximum(low, lowest), np.maximum(high, lowest)
-    return x, low, high
+    stretches = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
+    return [(x[points], low[points], high[points]) for points in stretches if points.size]
+
+
+def not_drawn(panel: Panel) -> str:
+    """Which curves of ``panel`` have no point that its axes can show, and why, in a sentence; empty if none."""
+    without: list[str] = []
+    not_above: list[str] = []
+    for curve in panel.curves:
+        x, y = (np.asarray(values, dtype=np.float64) for values in (curve.x, curve.y))
+        known = np.isfinite(x) & np.isfinite(y)
+        on_axes = known & ((x > 0) | (not panel.log_x)) & ((y > 0) | (not panel.logarithmic))
+        if not on_axes.any():
+            (not_above if known.any() else without).append(curve.label)
+    said = [f"no value is known of {', '.join(dict.fromkeys(without))}"] if without else []
+    said += [f"nothing is above 0 of {', '.join(dict.fromkeys(not_above))}"] if not_above else []
+    return f"Not drawn: {'; '.join(said)}." if said else ""
 
 
 def x_range(panel: Panel) -> tuple[float, float]:

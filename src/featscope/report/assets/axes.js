@@ -9,7 +9,7 @@ function ticks(low, high, log, most) {
     return all;
   }
   const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
-  const few = high / low <= 50, skip = few ? 1 : Math.max(1, Math.ceil((last - first) / most)), all = [];
+  const few = high / low <= 50 || Math.floor(Math.log10(high)) - Math.ceil(Math.log10(low)) < 1, skip = few ? 1 : Math.max(1, Math.ceil((last - first) / most)), all = [];
   for (let e = first; e <= last; e += skip) for (const m of few ? [1, 2, 5] : [1]) all.push(m * 10 ** e);
   return all.filter((v) => v >= low * 0.999 && v <= high * 1.001);
 }
@@ -82,8 +82,11 @@ function line(x, y, xs, ys) {
 function band(x, y, xs, low, high) {
   const known = (i) => low[i] !== null && high[i] !== null && high[i] > (y.log ? 0 : -Infinity) && (!x.log || xs[i] > 0);
   const at = [...xs.keys()].filter(known), cut = (v) => y(Math.min(y.high, Math.max(y.low, v))).toFixed(1);
-  if (at.length < 2) return "";
-  const upper = at.map((i) => `${x(xs[i]).toFixed(1)},${cut(high[i])}`);
-  const lower = at.reverse().map((i) => `${x(xs[i]).toFixed(1)},${cut(low[i])}`);
-  return `M${[...upper, ...lower].join("L")}Z`;
+  const stretches = [];  // of points side by side: a point without an interval parts them
+  for (const i of at) i && stretches.at(-1)?.at(-1) === i - 1 ? stretches.at(-1).push(i) : stretches.push([i]);
+  return stretches.map((points) => {
+    const edge = (ends) => points.map((i) => `${x(xs[i]).toFixed(1)},${cut(ends[i])}`);
+    if (points.length === 1) return `M${(x(xs[points[0]]) - 3).toFixed(1)},${cut(high[points[0]])}h6V${cut(low[points[0]])}h-6Z`;
+    return `M${[...edge(high), ...edge(low).reverse()].join("L")}Z`;
+  }).join("");
 }

@@ -27,8 +27,9 @@ const words = (label) => html("span", { innerHTML: label }).textContent;
 
 // What the replica that is picked measured; of series that have none of it, such as shares of all replicas, nothing.
 const alone = (series) => state.replica === null ? null : series.samples?.[state.replica] ?? null;
-// Whether it has too few replicas for an interval; what is of all replicas has one sample, and as many as the page.
-const few = (series) => (series.samples?.length > 1 ? series.samples.length : replicas) < 4;
+// Whether it has too few replicas for an interval; what is of all replicas has one sample, and as many as the page. An
+// interval of what has no samples is over something else.
+const few = (series) => Boolean(series.samples) && (series.samples.length > 1 ? series.samples.length : replicas) < 4;
 const finite = (values) => values.filter((value) => value !== null && Number.isFinite(value));
 const superscript = (whole) => String(whole).replace(/[-0-9]/g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]);
 

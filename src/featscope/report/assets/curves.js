@@ -25,7 +25,7 @@ function curvePanel(panel, grid, looks, hidden) {
   const back = html("button", { type: "button", className: "back", textContent: "Show all", hidden: true });
   grid.append(html("div", { className: "panel" },
     html("p", { className: "name", innerHTML: panel.title }), html("p", { className: "axis", innerHTML: panel.y }),
-    holder, html("p", { className: "axis x", innerHTML: panel.x }), back));
+    holder, html("p", { className: "axis x", innerHTML: panel.x }), html("p", { className: "axis left-out", innerHTML: panel.left_out }), back));
   let span = null, reading = null;  // what part of x is shown; the point that the keyboard has reached
   const known = (c) => c.y.flatMap((v, i) => v === null || (panel.logx && c.x[i] <= 0) ? [] : [c.x[i]]);
   const shown = () => panel.curves.filter((c) => !hidden.has(c.label));

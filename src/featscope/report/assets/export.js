@@ -61,23 +61,49 @@ function savePicture(id) {
   const saveFrom = (k) => canvases[k]?.toBlob((blob) => { save(`${id}-${k + 1}.png`, blob); saveFrom(k + 1); });
   saveFrom(0);  // one after another: all at once come in any order
   if (!parts.length) return;
-  const whole = svg("svg", { xmlns: "http://www.w3.org/2000/svg", "font-family": "sans-serif" });
-  const kept = ["stroke", "fill", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "text-anchor"];
-  let down = 0;
+  const { color: ink, backgroundColor: paper } = getComputedStyle(document.body);
+  const paperSheet = svg("rect", { width: "100%", height: "100%", fill: paper });
+  const whole = svg("svg", { xmlns: "http://www.w3.org/2000/svg", "font-family": "sans-serif" }, paperSheet);
+  const write = (text, x, y, look) => whole.append(svg("text", { x, y, "font-size": 13, fill: ink, ...look }, text));
+  const wide = Math.max(...parts.map((part) => part.viewBox.baseVal.width));
+  let down = saveLegend(home, whole, write, wide);
   for (const part of parts) {
-    const copy = part.cloneNode(true), styled = part.querySelectorAll("*"), box = part.viewBox.baseVal;
-    copy.querySelectorAll("*").forEach((node, i) => {
-      const style = getComputedStyle(styled[i]);
-      node.removeAttribute("style");
-      for (const name of kept) node.setAttribute(name, style.getPropertyValue(name));
-    });
-    const [name, axis] = [".name", ".axis"].map((which) => part.closest(".panel").querySelector(which)?.textContent ?? "");
-    whole.append(svg("text", { x: 4, y: down + 16, "font-size": 13, "font-weight": "bold" }, [name, axis].filter(Boolean).join(": ")));
-    for (const [attribute, value] of [["y", down + 24], ["width", box.width], ["height", box.height]]) copy.setAttribute(attribute, value);
-    whole.append(copy);
-    down += box.height + 44;
+    const box = part.viewBox.baseVal, panel = part.closest(".panel");
+    const [name, axis, across, leftOut] = [".name", ".axis:not(.x, .left-out)", ".axis.x", ".left-out"].map((which) => panel.querySelector(which)?.textContent ?? "");
+    write([name, axis].filter(Boolean).join(": "), 4, down + 16, { "font-weight": "bold" });
+    whole.append(placed(part, 0, down + 24, box.width, box.height));
+    write(across, wide - 4, down + box.height + 38, { "text-anchor": "end" });
+    write(leftOut, 4, down + box.height + 56);
+    down += box.height + (leftOut ? 76 : 58);
   }
-  whole.setAttribute("width", Math.max(...parts.map((part) => part.viewBox.baseVal.width)));
+  whole.setAttribute("width", wide);
   whole.setAttribute("height", down);
   save(`${id}.svg`, new XMLSerializer().serializeToString(whole), "image/svg+xml");
+}
+
+// What the legend shows now, in rows; how far down it goes.
+function saveLegend(home, whole, write, wide) {
+  let [right, down] = [4, 0];
+  for (const entry of home.querySelectorAll(".legend > :not([aria-pressed=false])")) {
+    const look = entry.querySelector("svg"), [width, height] = ["width", "height"].map((side) => +look.getAttribute(side));
+    const text = entry.textContent.trim(), room = width + 22 + 7 * text.length;
+    if (right > 4 && right + room > wide) [right, down] = [4, down + 20];
+    whole.append(placed(look, right, down + 12 - height / 2, width, height));
+    write(text, right + width + 6, down + 16);
+    right += room;
+  }
+  return right > 4 ? down + 28 : 0;
+}
+
+// A copy of a drawing with its looks written out.
+function placed(drawing, x, y, width, height) {
+  const copy = drawing.cloneNode(true), styled = drawing.querySelectorAll("*");
+  const kept = ["stroke", "fill", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "text-anchor"];
+  copy.querySelectorAll("*").forEach((node, i) => {
+    const style = getComputedStyle(styled[i]);
+    node.removeAttribute("style");
+    for (const name of kept) node.setAttribute(name, style.getPropertyValue(name));
+  });
+  for (const [attribute, value] of Object.entries({ x, y, width, height })) copy.setAttribute(attribute, value);
+  return copy;
 }

@@ -22,7 +22,10 @@ const shapeOf = (k) => SHAPES[Math.floor(k / TONES) % SHAPES.length];
 
 function points(figure, panel, hidden, width) {
   const height = Math.min(width, 320), room = 6;
-  const x = scale(...extent(panel.x), false, room, width - room), y = scale(...extent(panel.y), false, height - room, room);
+  const [across, up] = [extent(panel.x), extent(panel.y)], [wide, tall] = [width - 2 * room, height - 2 * room];
+  const unit = Math.max((across[1] - across[0]) / wide, (up[1] - up[0]) / tall);  // of both axes: distances are compared
+  const around = ([low, high], pixels) => [(low + high - unit * pixels) / 2, (low + high + unit * pixels) / 2];
+  const x = scale(...around(across, wide), false, room, width - room), y = scale(...around(up, tall), false, height - room, room);
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${words(panel.label)}: ${panel.x.length} points of ${figure.classes.length} classes` });
   chart.append(svg("rect", { class: "plane", x: 0.5, y: 0.5, width: width - 1, height: height - 1 }));
   figure.classes.forEach((name, k) => {

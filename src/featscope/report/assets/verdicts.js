@@ -43,7 +43,7 @@ function diagram(figure, panel, width) {
   const inOrder = [...every].sort((a, b) => panel.x[a] - panel.x[b]);
   const through = (values, points) => line(x, y, points.map((i) => panel.x[i]), points.map((i) => values[i]));
   if (!figure.areas) {
-    chart.append(svg("path", { d: through(panel.y, inOrder.filter(on)), style: "fill:none;stroke:var(--soft);stroke-width:1" }));
+    chart.append(svg("path", { d: through(panel.y, inOrder), style: "fill:none;stroke:var(--soft);stroke-width:1" }));
     for (const edge of panel.edges) chart.append(svg("path", { d: through(edge, inOrder), style: "fill:none;stroke:var(--ink);stroke-width:1.4;stroke-dasharray:5 3" }));
   }
   const cut = (v) => y(Math.min(y.high, Math.max(y.low, v))).toFixed(1);
