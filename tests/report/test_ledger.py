@@ -8,6 +8,7 @@ from math import inf
 from pathlib import Path
 
 import pytest
+import report_samples as samples
 from claiming import ENTRY, IDLE, Claiming, installed
 from playwright.sync_api import sync_playwright
 
@@ -15,14 +16,16 @@ from featscope.claims import Claim, Statement
 from featscope.commands.ledger import ledger
 from featscope.options import ConfigError
 from featscope.registry import entries, find
-from featscope.report import report_run
+from featscope.report import draw, report_run
 from featscope.report.claim_view import views
-from featscope.report.ledger import _errata, is_ledger, remove_ledger
+from featscope.report.ledger import _errata, is_ledger, remove_ledger, write_ledger
 from featscope.report.ledger_order import corrections, in_order, paper_of, part_of, place_of, printed
 from featscope.report.ledger_rows import _row
 from featscope.report.ledger_runs import LedgerRun, _climbs, named, read_run, tone_in
+from featscope.report.run_report import stored_content
 from featscope.runs import Settings, run
 from featscope.runs.folder import RunFolder
+from featscope.runs.stored import read_plan
 
 
 def said(id: str, source: str, expected: bool = True, note: str = "") -> Statement:
@@ -204,9 +207,31 @@ def test_a_statement_has_its_figure_its_reason_and_its_command(site):
     page = (site / "index.html").read_text()
     own = page[page.index('id="claiming.stays-near"') :]
     own = own[: own.index("</details>")]
-    assert 'src="figures/one-way.webp"' in own
+    assert 'src="figures/one@way.webp"' in own
     assert "featscope run claiming --seed 0 --replicas 4 --device cpu" in own
     assert 'href="runs/one.html#c1"' in own
+
+
+def test_no_picture_stands_in_for_that_of_another_run_and_each_says_of_which_it_is(place, tmp_path, monkeypatch):
+    """A run `one` with the figure `way-out`, and a run `one-way` with the figure `out`."""
+    drawn = [samples.bars(), samples.heatmaps()]
+    named_so = {"one": replace(drawn[0], id="way-out"), "one-way": replace(drawn[1], id="out")}
+    for name, figure in named_so.items():
+        shutil.copytree(place / "one", tmp_path / name)
+        draw(figure, tmp_path / name / "figures" / f"{figure.id}.png")
+    plain = stored_content(place / "one", read_plan(place / "one"))
+
+    def content(folder, plan):
+        figure = replace(named_so[folder.name], claims=("stays-near",))
+        return replace(plain, figures=[figure], changed="width 3" if folder.name == "one-way" else "")
+
+    monkeypatch.setattr("featscope.report.ledger_runs.stored_content", content)
+    runs = [read_run(tmp_path / name, name) for name in named_so]
+    write_ledger(tmp_path / "site", [ENTRY], runs, "again")
+    assert len(list((tmp_path / "site" / "figures").iterdir())) == 2
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert '<span class="soft">(default options, 4 replicas, seed 0)</span>' in page
+    assert f"{drawn[1].title}</a> (width 3, 4 replicas, seed 0)" in page
 
 
 def test_what_cannot_be_read_is_told_and_ends_nothing(place, site):

@@ -12,14 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import report_samples as samples
+from PIL import Image
 
 from featscope.claims import Claim, interval_of_mean
 from featscope.figures import Agreement, Curve, Curves, Figure, MatrixMovie, Panel, VerdictPanel, Verdicts
 from featscope.report import Content, write_page, write_report
-from featscope.report.claim_view import Tone, outlook, tone_of, views
+from featscope.report.claim_view import Tone, by_source, outlook, tone_of, views
 from featscope.report.figure_data import figure_data
 from featscope.report.look import curve_swatches, reference_swatches, scale
 from featscope.report.numbers import chosen, decimals_for, exact, interval, number
+from featscope.report.page import page_html
 
 
 def claim(measured: float, *, low: float, high: float, arm: str = "a", expected: bool = True, n: int = 8) -> Claim:
@@ -443,3 +445,26 @@ def test_no_two_curves_of_a_figure_look_alike() -> None:
     looks = [(one.colour, one.shape) for one in curve_swatches([Panel("p", "x", "y", curves)]).values()]
     assert len({*looks}) == len(looks) == 81
     assert len({one.shape for one in reference_swatches([(0.0, str(i)) for i in range(6)])}) == 6
+
+
+def test_figures_of_one_id_do_not_stand_in_for_each_other(tmp_path: Path) -> None:
+    """As `trend-a-b` of the claim a on the arm b would, of a study that was never checked."""
+    first, second = samples.bars(), replace(samples.heatmaps(), id="Probe")
+    content = Content("t", figures=[first, second, replace(second, id="probe")])
+    assert [figure.id for figure in content.figures] == ["probe", "Probe-2", "probe-3"]
+    page = page_html(content)
+    assert '"Probe-2":{"kind":"heatmaps"' in page
+    assert '"probe":{"kind":"bars"' in page
+
+
+def test_pictures_of_a_report_before_are_removed_and_no_others(tmp_path: Path) -> None:
+    write_report(tmp_path, Content("t", figures=[samples.bars(), samples.heatmaps()]))
+    Image.new("RGB", (2, 2)).save(tmp_path / "figures" / "mine.png")
+    (tmp_path / "figures" / "cut.png").write_bytes(b"no picture")
+    write_report(tmp_path, Content("t", figures=[samples.heatmaps()]))
+    assert sorted(file.name for file in (tmp_path / "figures").iterdir()) == ["correlation.png", "cut.png", "mine.png"]
+
+
+def test_sources_stand_by_their_numbers() -> None:
+    every = views([replace(samples.claims()[0], source=f"Lemma {n}") for n in ("B.10", "B.9", "2", "10")], {}, ())
+    assert [source for source, _ in by_source(every)] == ["Lemma 2", "Lemma 10", "Lemma B.9", "Lemma B.10"]

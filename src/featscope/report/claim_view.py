@@ -1,5 +1,6 @@
 """How one claim reads on the page: tone, words, numbers, a small picture, and what would decide it."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -217,7 +218,13 @@ def by_source(shown: Sequence[View]) -> list[tuple[str, list[View]]]:
     for view in shown:
         groups.setdefault(view.claim.source, []).append(view)
     rank = {source: next((i for i, w in enumerate(order) if w in source), len(order)) for source in groups}
-    return sorted(groups.items(), key=lambda group: (rank[group[0]], group[0]))
+    return sorted(groups.items(), key=lambda group: (rank[group[0]], _by_numbers(group[0])))
+
+
+def _by_numbers(source: str) -> list[str | int]:
+    """What puts Lemma 9 before Lemma 10: words and numbers take turns."""
+    parts = re.split(r"([0-9]+)", source)
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def chosen_views(shown: Sequence[View], wanted: Sequence[str]) -> list[View]:

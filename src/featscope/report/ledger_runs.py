@@ -14,18 +14,20 @@ from featscope.report.numbers import number
 from featscope.report.run_report import stored_content
 from featscope.runs.environment import began
 from featscope.runs.stored import read_environment, read_plan, read_trends
+from featscope.studies.summaries import counted
 
 _DEFAULTS = "default options"
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of a run: its file in the run folder and in the ledger, its title and its caption."""
+    """A figure of a run: its file in the run folder and in the ledger, its title, its caption and the run's size."""
 
     file: Path
     name: str
     title: str
     caption: str
+    size: str
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,7 @@ class LedgerRun:
     @property
     def size(self) -> str:
         """At which size it was run, in words."""
-        replicas = f"{self.replicas} replica{'s' if self.replicas != 1 else ''}"
-        return f"{self.about or _DEFAULTS}, {replicas}, seed {self.seed}"
+        return _size(self.about, self.replicas, self.seed)
 
     @property
     def is_trend(self) -> bool:
@@ -107,10 +108,12 @@ def read_run(folder: Path, name: str) -> LedgerRun:
     rows = [row for table in content.arms for row in table.rows]
     controls = {row.name for row in rows if row.role == "control"} | {*content.controls}
     labels = {row.name: row.label for row in rows}
+    size = _size(content.changed, plan["replicas"], plan["seed"])
     pictures: dict[str, list[Picture]] = {}
     for figure in content.figures:
         file = folder / "figures" / f"{figure.id}.png"
-        shown = Picture(file, f"{name}-{figure.id}.webp", figure.title, figure.caption)
+        # No run's name has an @, so that no two pictures share a file.
+        shown = Picture(file, f"{name}@{figure.id}.webp", figure.title, figure.caption, size)
         for key in figure.claims if _is_picture(file) else ():
             pictures.setdefault(key.partition("@")[0], []).append(shown)
     return LedgerRun(
@@ -156,6 +159,10 @@ def tone_in(shown: Sequence[View]) -> tuple[Tone, str] | None:
         by_tone.setdefault(view.tone, view.verdict)
     worst: Sequence[Tone] = ("loud", "calm", "undecided", "holds", "control")
     return next(((tone, by_tone[tone]) for tone in worst if tone in by_tone), None)
+
+
+def _size(about: str, replicas: int, seed: int) -> str:
+    return f"{about or _DEFAULTS}, {counted(replicas, 'replica')}, seed {seed}"
 
 
 def _is_picture(file: Path) -> bool:

@@ -3,7 +3,7 @@
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from markupsafe import Markup
@@ -49,7 +49,7 @@ class Content:
         arms: what sets arms apart; each arm's label and role stand there, too.
         tables: what is told in rows, below the first picture.
         tables_are: what these tables show.
-        figures: in order; the first is the page's picture.
+        figures: in order; the first is the page's picture. One whose id another had before gets a number behind it.
         replicas: how many of each arm were run; the most, where runs have different numbers.
         replicas_of: in words, how many each run has, where runs have different numbers.
         command: what runs it again; empty where no command does.
@@ -80,6 +80,9 @@ class Content:
     unfinished: str = ""
     controls: Collection[str] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "figures", _with_ids_of_their_own(self.figures))
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -91,6 +94,20 @@ class Shown:
     views: Sequence[View]
     groups: Sequence[Sequence[View]]
     picture: str
+
+
+def _with_ids_of_their_own(figures: Sequence[Figure]) -> list[Figure]:
+    """``figures``, of which none is drawn in the place of another: ids differ by more than capitals."""
+    taken: set[str] = set()
+    found = []
+    for figure in figures:
+        id, number = figure.id, 1
+        while id.lower() in taken:
+            number += 1
+            id = f"{figure.id}-{number}"
+        taken.add(id.lower())
+        found.append(figure if id == figure.id else replace(figure, id=id))
+    return found
 
 
 def write_page(path: Path, content: Content, pictures: Path | None = None) -> None:
