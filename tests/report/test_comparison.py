@@ -118,6 +118,20 @@ def test_another_bound_is_told_and_extremes_have_no_mean_difference():
     assert _pair(*worst, True).difference is None
 
 
+def test_a_bound_that_moved_is_told_in_the_terminal_too(folders, tmp_path, monkeypatch, capsys):
+    """Where verdict and measurement are as they were."""
+    paths = [folders / "one", folders / "seed"]
+    claim = judged([1.0, 2.0, 1.5])
+    claims = [{"a@x": claim}, {"a@x": replace(claim, predicted=-1.0)}]
+    runs = [replace(run, claims=of) for run, of in zip(read_runs(paths), claims, strict=True)]
+    monkeypatch.setattr("featscope.commands.compare.read_runs", lambda _: runs)
+    assert compare([*map(str, paths), "--out", str(tmp_path / "page")]) == 0
+    said = capsys.readouterr().out
+    assert "another bound" in said
+    assert "perhaps by chance" not in said
+    assert "Of 1 claim that both judge, no verdict is another one" in said
+
+
 def test_one_of_many_must_survive_holm():
     """At 99 % each, one of hundred alike differs by chance."""
     draws = np.random.default_rng(0)

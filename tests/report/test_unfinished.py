@@ -159,6 +159,16 @@ def test_replicas_to_pick_are_those_that_every_arm_has(folder, monkeypatch):
         assert unfinished_content(folder, STUDY).replicas == count
 
 
+def test_replicas_that_diverged_are_told_while_the_run_goes_on(folder, monkeypatch):
+    """Curves end where the first of them did, which must not look as if the run had."""
+    found = so_far(folder, STUDY, read_plan(folder))
+    assert unfinished_content(folder, STUDY).warnings == []
+    lost = found.runs["pulled"].assign(diverged=("replica", [3, -1]))
+    monkeypatch.setattr("featscope.report.unfinished.so_far", lambda *_: replace(found, runs={"pulled": lost}))
+    (told,) = unfinished_content(folder, STUDY).warnings
+    assert told.startswith("Runs diverged: 1 of 2 in the arm pulled.")
+
+
 def spoil(folder, how):
     file = next((folder / "checkpoint").glob("pulled.*"))
     file.write_bytes(how(file.read_bytes()))

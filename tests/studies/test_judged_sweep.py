@@ -298,6 +298,20 @@ def test_over_two_axes_points_gather_where_the_verdict_changes():
     assert max(near) < 0.6
 
 
+def test_places_of_a_closer_look_are_told_with_all_their_digits():
+    """To four digits, it would hold at 1000 and fail from 1000 on."""
+    axis = Axis("data.target", (1000.0, 1010.0))
+    study = JudgedSweep(Claiming(), (axis,), ("near",), 1, (((1000.04,),),))
+    about = {"id": "near", "source": "", "statement": "", "kind": "bound", "arm": "pulled", "law": "exact"}
+    at = {(x,): Claim.from_samples(x, "<=", 1000.02, **about) for x in (1000.0, 1000.04, 1010.0)}
+    assert study._where(at) == "holds 1000; fails 1000.04 to 1010"
+    both = replace(study, axes=(axis, WIDTHS), refine=0, added=())
+    over = {
+        (x, width): Claim.from_samples(x, "<=", 1000.02, **about) for x in (1000.0, 1000.04) for width in (2.0, 6.0)
+    }
+    assert both._where(over) == "target 1000 to 1000.04"
+
+
 def test_changes_come_before_what_is_undecided_and_points_stay_within_the_budget():
     verdicts = {(0.0,): "undecided", (1.0,): "undecided", (2.0,): "undecided", (3.0,): "fails"}
     axis, told = Axis("x", (0.0, 1.0, 2.0, 3.0)), {point: (one,) for point, one in verdicts.items()}

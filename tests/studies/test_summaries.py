@@ -160,6 +160,14 @@ def test_identities_are_drawn_against_their_predictions():
     assert identities([]) == []
 
 
+def test_identities_without_a_value_or_an_interval_are_said_to_be_left_out():
+    seen, lost = judged("a", [1.0, 1.1, 1.2], "="), judged("b", [1.0], "=")
+    (figure,) = identities([seen, lost])
+    assert figure.caption.startswith("Every identity and exponent but 1, of which no value or no interval is known, ")
+    (whole,) = identities([seen])
+    assert whole.caption.startswith("Every identity and exponent, measured")
+
+
 def test_default_figure_draws_each_series_of_each_arm_that_has_it(series):
     deep = series.expand_dims(neuron=3)
     watched = xr.Dataset(
@@ -189,6 +197,10 @@ def test_arms_whose_series_are_of_different_things_are_not_drawn_under_one_name(
     (figure,) = over_steps({"a": known, "b": fresh, "c": known})
     drawn = {panel.title: [curve.label for curve in panel.curves] for panel in figure.panels}
     assert drawn == {"loss on what is trained on": ["a", "c"], "loss on fresh data": ["b"]}
+    in_bits = known.assign(loss=known.loss.assign_attrs(units="bits"))
+    (figure,) = over_steps({"a": known, "b": in_bits})
+    drawn = {panel.y_label: [curve.label for curve in panel.curves] for panel in figure.panels}
+    assert drawn == {"loss": ["a"], "loss (bits)": ["b"]}
 
 
 def test_numbers_in_sentences_are_words_where_there_is_none():
@@ -197,12 +209,21 @@ def test_numbers_in_sentences_are_words_where_there_is_none():
     assert percent(np.nan) == in_words(np.inf) == "an unknown amount"
 
 
+def test_a_share_that_is_neither_none_nor_all_is_not_rounded_to_that():
+    told = {0.0: "0 %", 1.0: "100 %", 0.004: "0.4 %", 0.996: "99.6 %", 0.99996: "99.996 %", 0.37: "37 %", 2.0: "200 %"}
+    assert {share: percent(share) for share in told} == told
+    assert percent(1 - 1e-12) == "100 %"  # rounding
+
+
 def test_what_was_not_judged_is_undecided():
     claims = [judged("one", [2.0, 2.1, 2.2], ">="), judged("one", [0.0, 0.1, 0.2], ">=", arm="b")]
     assert [verdict(claims, key) for key in ("one@a", "one@b", "two@a")] == ["holds", "fails", "undecided"]
 
 
-@pytest.mark.parametrize(("value", "text"), [(8.3e-15, "8·10⁻¹⁵"), (2e9, "2·10⁹"), (0.0, "0"), (-4e-3, "-4·10⁻³")])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(8.3e-15, "8·10⁻¹⁵"), (2e9, "2·10⁹"), (0.0, "0"), (-4e-3, "-4·10⁻³"), (np.nan, "an unknown amount")],
+)
 def test_orders_are_written_with_a_power_of_ten(value, text):
     assert order(value) == text
 

@@ -182,6 +182,16 @@ def test_figures_show_every_measurement_over_the_first_axis(tmp_path):
     np.testing.assert_allclose(np.stack([curve.low, curve.high], 1), intervals, rtol=1e-4)
 
 
+def test_lines_are_named_by_values_with_all_their_digits():
+    """To six digits, two lines would bear one name, and so one colour."""
+    sizes = (1048576.0, 1048577.0)
+    values = xr.DataArray(np.ones((2, 2, 2)), dims=("replica", "noise", "target"))
+    panel = Sweep(Pull(), (NOISE, Axis("data.target", sizes)))._panel(
+        "t", "y", values.assign_coords(noise=list(NOISE.values), target=list(sizes))
+    )
+    assert [curve.label for curve in panel.curves] == ["target = 1048576", "target = 1048577"]
+
+
 def test_figures_leave_out_runs_that_diverged_and_say_where_they_are(tmp_path):
     outcome = diverging(tmp_path)
     study = Sweep(Pull(), (Axis("optimizer.lr", (0.1, 1e30, 0.2)), NOISE))

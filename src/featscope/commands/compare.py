@@ -59,7 +59,9 @@ def compare(words: list[str]) -> int:
     first, *others = runs
     found = {other.name: pairs(first, other) for other in others}
     for other in others:
-        told = {key: pair for key, pair in found[other.name].items() if pair.changed or pair.apart}
+        told = {
+            key: pair for key, pair in found[other.name].items() if pair.changed or pair.apart or pair.asked_otherwise
+        }
         if told:
             console.print(_claims(first.name, other.name, told, after_holm(found[other.name])))
     print(headline(runs, found))
@@ -78,7 +80,8 @@ def _claims(first: str, other: str, found: dict[str, Pair], sure: set[str]) -> T
             low, high = pair.difference.interval
             decimals = decimals_for(low, high)
             difference += f" ({number(low, decimals)} to {number(high, decimals)})"
-        said = "[bold]another verdict[/bold]" if pair.changed else ("differs" if key in sure else "perhaps by chance")
-        said += ", another bound" if pair.asked_otherwise else ""
+        said = "[bold]another verdict[/bold]" if pair.changed else "differs" if key in sure else ""
+        said = said or ("perhaps by chance" if pair.apart else "")
+        said = ", ".join(filter(None, (said, "another bound" if pair.asked_otherwise else "")))
         table.add_row(*map(escape, (*key.split("@", 1), *values, difference)), said)
     return table

@@ -16,7 +16,7 @@ from featscope.report.folder import write_report
 from featscope.report.numbers import decimals_for, number
 from featscope.report.page import Content
 from featscope.runs.compared import Pair, StoredRun, after_holm, environments, options, pairs, shift
-from featscope.studies.summaries import INTERVALS, over_steps
+from featscope.studies.summaries import INTERVALS, counted, over_steps
 
 _FIRST, _AT_MOST = 4, 40  # panels at the top of the page, and in all
 _ROUNDING = 1e-9
@@ -77,7 +77,7 @@ def headline(runs: Sequence[StoredRun], found: Mapping[str, Mapping[str, Pair]])
         apart = "no measurement with an interval differs" if not sure else f"{sure} measurements differ"
         apart = "1 measurement differs" if sure == 1 else apart
         against = "" if len(found) == 1 else f"{name}: "
-        said.append(f"{against}Of {len(of)} claims that both judge, {verdicts}; {apart} by more than chance")
+        said.append(f"{against}Of {counted(len(of), 'claim')} that both judge, {verdicts}; {apart} by more than chance")
     return ". ".join(said) + "."
 
 

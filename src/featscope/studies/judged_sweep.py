@@ -19,6 +19,7 @@ from featscope.options import ConfigError
 from featscope.studies.at_point import AtPoint, at_end, at_start, moved, watch
 from featscope.studies.base import Arm, Runs, Story, Study
 from featscope.studies.refinement import Point, closer
+from featscope.studies.summaries import counted
 from featscope.studies.sweep import MOST_POINTS
 
 VERDICTS = ("holds", "fails", "undecided")
@@ -326,7 +327,7 @@ class JudgedSweep(Study):
                 verdict = of[(value,)].verdict
                 start = spans.pop()[1] if spans and spans[-1][0] == verdict else value
                 spans.append((verdict, start, value))
-            return "; ".join(f"{v} {a:.4g}" + ("" if a == b else f" to {b:.4g}") for v, a, b in spans)
+            return "; ".join(f"{v} {a:.12g}" + ("" if a == b else f" to {b:.12g}") for v, a, b in spans)
         said = []
         for place, axis in enumerate(self.axes):
             lines: dict[Point, list[tuple[float, str]]] = {}
@@ -334,7 +335,7 @@ class JudgedSweep(Study):
                 lines.setdefault((*point[:place], *point[place + 1 :]), []).append((point[place], of[point].verdict))
             steps = [(a, b) for line in lines.values() for (a, v), (b, w) in pairwise(line) if v != w]
             if steps:
-                said.append(f"{axis.name} {min(a for a, _ in steps):.4g} to {max(b for _, b in steps):.4g}")
+                said.append(f"{axis.name} {min(a for a, _ in steps):.12g} to {max(b for _, b in steps):.12g}")
         return "; ".join(said)
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
@@ -352,7 +353,8 @@ class JudgedSweep(Study):
             changing = sum(len(_verdicts(of)) > 1 for of in over.values())
             found = f"Of {len(over)} claims on their arms, {changing} change their verdict within {where}."
         extra = sum(map(len, self.added))
-        closer_look = f" {extra} points were added where verdicts change or are undecided." if extra else ""
+        added = f"{counted(extra, 'point')} {'was' if extra == 1 else 'were'}"
+        closer_look = f" {added} added where verdicts change or are undecided." if extra else ""
         lede = (
             f"{'; '.join(f'{axis.name} = {axis}'.replace(',', ', ') for axis in self.axes)}; all else as in the "
             f"study.{closer_look} Replicas see the same random draws at every point, so neighbours err together."

@@ -15,8 +15,10 @@ INTERVALS = f"Means over replicas with {100 * LEVEL:.3g} % intervals, where repl
 """What stands under every figure with intervals."""
 
 Ends = Float[np.ndarray, "*shape"]
+_UNKNOWN = "an unknown amount"
 _SHOWN = 5  # questions whose answers are shown
 _LETTERS = 120  # of an answer that are
+_MOST_DIGITS = 6  # of a share; what is closer to none or to all is rounding
 
 
 def over_replicas(
@@ -170,7 +172,8 @@ def _tick(place: float) -> str:
 def over_steps(runs: Mapping[str, xr.Dataset], claims: Sequence[str] = ()) -> list[Curves]:
     """A panel for each series that has one value a replica, with a curve for each arm that was watched so.
 
-    A series that is not of the same in all arms, as its description says, has several. No figure where there is none.
+    A series that is not of the same in all arms, as its description and its units say, has several. No figure where
+    there is none.
 
     Args:
         runs: arm, as it is called -> what was measured on it.
@@ -178,12 +181,12 @@ def over_steps(runs: Mapping[str, xr.Dataset], claims: Sequence[str] = ()) -> li
     """
     of_steps = {"replica", "step"}
     arms = {arm: run for arm, run in runs.items() if run.sizes.get("step", 0) > 1}
-    series = {
-        (str(name), _about(variable)): variable.attrs.get("units", "1")
+    series = dict.fromkeys(
+        (str(name), *_about(variable))
         for run in arms.values()
         for name, variable in run.data_vars.items()
         if set(variable.dims) == of_steps
-    }
+    )
     panels = [
         Panel(
             title=about,
@@ -192,30 +195,34 @@ def over_steps(runs: Mapping[str, xr.Dataset], claims: Sequence[str] = ()) -> li
             curves=[
                 curve(run[name], arm)
                 for arm, run in arms.items()
-                if name in run and set(run[name].dims) == of_steps and _about(run[name]) == about
+                if name in run and set(run[name].dims) == of_steps and _about(run[name]) == (about, units)
             ],
         )
-        for (name, about), units in series.items()
+        for name, about, units in series
     ]
     caption = "Arms that were measured only once are left out."
     return [chart("over-steps", "Over the course of training", caption, *panels, claims=claims)] if panels else []
 
 
-def _about(series: xr.DataArray) -> str:
-    return str(series.attrs.get("long_name") or series.name)
+def _about(series: xr.DataArray) -> tuple[str, str]:
+    """What it is, and its units."""
+    return str(series.attrs.get("long_name") or series.name), str(series.attrs.get("units", "1"))
 
 
 def identities(claims: Sequence[Claim]) -> list[Agreement]:
     """Every identity and exponent against its prediction; no figure where there is none."""
-    rows = [c for c in claims if c.relation == "=" and np.isfinite([c.measured, c.predicted, *c.interval]).all()]
+    every = [c for c in claims if c.relation == "="]
+    rows = [c for c in every if np.isfinite([c.measured, c.predicted, *c.interval]).all()]
     if not rows:
         return []
+    lost = len(every) - len(rows)
+    but = f" but {lost}, of which no value or no interval is known" if lost else ""
     low, high = np.array([c.interval for c in rows]).T
     figure = Agreement(
         "identities",
         "Predictions against measurements",
-        f"Every identity and exponent, measured (dot, with its {100 * LEVEL:.3g} % interval) against its prediction "
-        "(line) and the accepted range (bar).",
+        f"Every identity and exponent{but}, measured (dot, with its {100 * LEVEL:.3g} % interval) against its "
+        "prediction (line) and the accepted range (bar).",
         labels=[f"{c.id} ({c.arm})" for c in rows],
         predicted=np.array([c.predicted for c in rows]),
         measured=np.array([c.measured for c in rows]),
@@ -288,18 +295,23 @@ def in_case(claims: Sequence[Claim], key: str, holds: str, fails: str) -> str:
 def in_words(values: xr.DataArray | float, form: str = "{:.2f}") -> str:
     """The mean of ``values`` for a sentence, as ``form`` has it; words where there is none."""
     mean = float(np.mean(values))
-    return form.format(mean) if np.isfinite(mean) else "an unknown amount"
+    return form.format(mean) if np.isfinite(mean) else _UNKNOWN
 
 
 def order(value: float) -> str:
-    """A small number by its first digit and its power of ten: 8·10⁻¹⁵."""
+    """A small number by its first digit and its power of ten: 8·10⁻¹⁵; words where there is none."""
+    if not np.isfinite(value):
+        return _UNKNOWN
     digit, _, power = f"{value:.0e}".partition("e")
     return f"{digit}·10{raised(int(power))}" if value else "0"
 
 
 def percent(values: xr.DataArray | float) -> str:
-    """The mean of shares for a sentence, in percent; words where there is none."""
-    return in_words(100 * values, "{:.0f} %")
+    """The mean of shares for a sentence, in percent, of which none and all are no others; words where there is none."""
+    share = 100 * float(np.mean(values))
+    told_apart = (n for n in range(_MOST_DIGITS) if float(f"{share:.{n}f}") not in (0.0, 100.0))
+    digits = next(told_apart, 0) if 0 < share < 100 else 0
+    return in_words(share, f"{{:.{digits}f}} %")
 
 
 def part_of(values: xr.DataArray | float) -> str:

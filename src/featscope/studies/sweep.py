@@ -196,7 +196,7 @@ class Sweep(Study):
         lines = []
         for at in product(*(values[axis.name].values for axis in others)):
             labels = {axis.name: value for axis, value in zip(others, at, strict=True)}
-            label = ", ".join(f"{name} = {value:g}" for name, value in labels.items()) or "all runs"
+            label = ", ".join(f"{name} = {value:.12g}" for name, value in labels.items()) or "all runs"
             lines.append(curve(values.sel(labels), label, first.name, skipna=True))
         return Panel(title, first.name, y_label, lines, log_x=first.logarithmic)
 
