@@ -282,6 +282,7 @@ def test_how_many_hold_is_said_of_those_that_are_expected_to():
     assert said == f"2 of the 4 claims expected to hold at this size do. {without}"
     assert how_many_hold([holds, fails]) == "1 of the 2 claims expected to hold at this size do."
     assert how_many_hold([]) == ""
+    assert how_many_hold([unexpected]) == "No claim is expected to hold at this size."
 
 
 def test_replicas_needed_are_those_after_which_the_interval_ends_at_the_bound():

@@ -17,9 +17,11 @@ def how_many_hold(claims: Sequence[Claim]) -> str:
     Empty if there are none.
     """
     expected = [claim for claim in claims if claim.expected]
+    if not expected:
+        return "No claim is expected to hold at this size." if claims else ""
     hold = sum(claim.verdict == "holds" for claim in expected)
     silent = sum(not isfinite(claim.measured) for claim in expected)
-    found = f"{hold} of the {len(expected)} claims expected to hold at this size do." if claims else ""
+    found = f"{hold} of the {len(expected)} claims expected to hold at this size do."
     return found + (f" Of {silent} nothing finite was measured: more replicas will not decide them." if silent else "")
 
 
