@@ -236,5 +236,8 @@ def test_labels_that_are_not_one_for_each_sample_are_refused(monkeypatch):
             function(x, y[:, None], x[:3], y[:3])
         with pytest.raises(ConfigError, match=r"test_labels have shape \[1\] for 3 samples"):
             function(x, y, x[:3], y[:1])
-    with pytest.raises(ConfigError, match=r"named have shape \[1\] for 3 samples"):
-        accuracy_by_class(y[:1], y[:3], 2)
+    for named, labels, shape in ((y[:1], y[:3], "3"), (y[:3], y[:3, None], "3, 1"), (y[:3, None], y[:3], "3, 1")):
+        with pytest.raises(ConfigError, match=rf"(named|labels) have shape \[{shape}\]"):
+            accuracy_by_class(named, labels, 2)
+    with pytest.raises(ConfigError, match=r"labels have shape \[8, 1\] for 8 samples"):
+        leave_one_out_labels(x, y[:, None])

@@ -65,6 +65,27 @@ def test_a_run_whose_events_nobody_reads_is_not_done(tmp_path):
     assert "--resume" not in told.stderr  # nothing was begun
 
 
+def test_a_run_whose_reader_is_stopped_with_it_says_how_to_go_on(tmp_path, capfd, monkeypatch):
+    """Ctrl-C in a pipe ends both."""
+    event = commands.Telling.event
+
+    def nobody_reads(telling, name, **more):
+        if name == "interrupted":
+            raise BrokenPipeError
+        event(telling, name, **more)
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    installed(tmp_path / "package")
+    monkeypatch.syspath_prepend(tmp_path / "package")
+    monkeypatch.setattr(commands.Telling, "event", nobody_reads)
+    monkeypatch.setattr(commands, "run", stopped)
+    code, _, err = call(capfd, "run", "pull", "--json", "--out", tmp_path / "run")
+    assert code == 130
+    assert "interrupted; nothing was begun. Go on with:" in err
+
+
 def test_a_run_that_is_refused_after_it_has_begun_says_so(tmp_path, capfd, monkeypatch):
     installed(tmp_path / "package")
     monkeypatch.syspath_prepend(tmp_path / "package")

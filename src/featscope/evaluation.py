@@ -73,12 +73,8 @@ def linear_probe(
     Raises:
         ConfigError: all training samples are of one class, or labels are not one for each sample.
     """
-    return _of_named(linear_probe_labels(train, train_labels, test, penalty), test_labels)
-
-
-def _of_named(named: TestLabels, labels: TestLabels) -> Accuracy:
-    _require_labels("test_labels", labels, len(named))
-    return Accuracy.of(named.cpu() == labels.cpu())
+    _require_labels("test_labels", test_labels, len(test))
+    return Accuracy.of(linear_probe_labels(train, train_labels, test, penalty) == test_labels.cpu())
 
 
 def _require_labels(name: str, labels: Labels, samples: int) -> None:
@@ -118,10 +114,11 @@ def k_nearest_neighbours(
     Raises:
         ConfigError: labels are not one for each sample.
     """
+    _require_labels("train_labels", train_labels, len(train))
+    _require_labels("test_labels", test_labels, len(test))
     fitted, measured = (on_sphere(features) for features in standardised(train, test))
     near = NearestNeighbors(n_neighbors=min(neighbours, len(fitted)), algorithm="brute").fit(fitted)
-    _require_labels("train_labels", train_labels, len(fitted))
-    return _of_named(_majority(near.kneighbors(measured, return_distance=False), train_labels), test_labels)
+    return Accuracy.of(_majority(near.kneighbors(measured, return_distance=False), train_labels) == test_labels.cpu())
 
 
 def leave_one_out_labels(features: Features, labels: Labels, neighbours: int = 20) -> Labels:
@@ -130,8 +127,9 @@ def leave_one_out_labels(features: Features, labels: Labels, neighbours: int = 2
     It needs no training set: what is held out is enough.
 
     Raises:
-        ConfigError: there is one sample only.
+        ConfigError: there is one sample only, or labels are not one for each.
     """
+    _require_labels("labels", labels, len(features))
     if len(features) < 2:
         raise ConfigError(f"features = {len(features)} sample: allowed are 2 or more. The others name each.")
     (found,) = (on_sphere(each) for each in standardised(features))
@@ -150,9 +148,11 @@ def accuracy_by_class(named: Labels, labels: Labels, classes: int) -> Sequence[A
     """The accuracy on the samples of each class.
 
     Raises:
-        ConfigError: a label is none of 0 to ``classes`` - 1, so that its class would be left out.
+        ConfigError: a label is none of 0 to ``classes`` - 1, so that its class would be left out; or there is not one
+            for each sample.
     """
     named, labels = named.cpu(), labels.cpu()
+    _require_labels("labels", labels, len(named))
     _require_labels("named", named, len(labels))
     if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
         raise ConfigError(

@@ -278,8 +278,10 @@ def test_how_many_hold_is_said_of_those_that_are_expected_to():
     holds, fails, undecided = (judged(number, ">=", 0.0) for number in (1.0, -1.0, nan))
     unexpected = judged(1.0, ">=", 0.0, expected=False)
     said = how_many_hold([holds, holds, fails, undecided, unexpected])
-    without = "Of 1 nothing finite was measured: more replicas will not decide them."
-    assert said == f"2 of the 4 claims expected to hold at this size do. {without}"
+    without = "cannot be judged: some replica, or all, measured nothing finite."
+    assert said == f"2 of the 4 claims expected to hold at this size do. 1 {without}"
+    in_part = judged(np.array([1.0, nan, 1.0]), ">=", 0.0)
+    assert how_many_hold([undecided, in_part]) == f"0 of the 2 claims expected to hold at this size do. 2 {without}"
     assert how_many_hold([holds, fails]) == "1 of the 2 claims expected to hold at this size do."
     assert how_many_hold([]) == ""
     assert how_many_hold([unexpected]) == "No claim is expected to hold at this size."

@@ -204,6 +204,8 @@ def test_random_numbers_of_the_model_s_gpus_are_left_alone(monkeypatch):
     [
         (torch.randn(6, 5, 3), r"one tensor of shape \[6, 5, 3\]: allowed is a loader.* Give \[held_out\], or"),
         ((torch.randn(6, 3), torch.arange(6)), r"tensors of different axes, \[6, 3\], \[6\], as of one batch"),
+        ((torch.randn(6, 3), np.arange(6)), r"tensors of different axes, \[6, 3\], \[6\], as of one batch"),
+        ((np.ones((6, 3)), np.arange(6)), r"tensors of different axes, \[6, 3\], \[6\], as of one batch"),
         ({"x": torch.randn(6, 3), "labels": torch.arange(6)}, r"one mapping: .* Give \[held_out\]"),
     ],
 )

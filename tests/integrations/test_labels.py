@@ -89,7 +89,9 @@ def test_what_is_measured_or_names_samples_is_not_taken_for_classes():
     pairs = torch.stack([y % 2, y % 3 % 2], 1)  # several truths for each
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for other in ([f"{one}.jpg" for one in y], torch.randn(30), y.float(), masked, pairs, pairs.float(), y[:1]):
+        names, ages = [f"{one}.jpg" for one in y], (y % 20).float()
+        captions = [f"a dog by the sea {one % 28}" for one in y]  # of which two are equal
+        for other in (names, captions, torch.randn(30), y.float(), ages, masked, pairs, pairs.float(), y[:1]):
             assert HeldOut([(x, other)], 30).labels is None
 
 

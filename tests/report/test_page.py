@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import report_samples as samples
-from PIL import Image
 
 from featscope.claims import Claim, interval_of_mean
 from featscope.figures import Agreement, Curve, Curves, Figure, MatrixMovie, Panel, VerdictPanel, Verdicts
-from featscope.report import Content, write_page, write_report
+from featscope.report import Content, draw, write_page, write_report
 from featscope.report.claim_view import Tone, by_source, outlook, tone_of, views
 from featscope.report.figure_data import figure_data
 from featscope.report.look import curve_swatches, reference_swatches, scale
@@ -459,10 +458,11 @@ def test_figures_of_one_id_do_not_stand_in_for_each_other(tmp_path: Path) -> Non
 
 def test_pictures_of_a_report_before_are_removed_and_no_others(tmp_path: Path) -> None:
     write_report(tmp_path, Content("t", figures=[samples.bars(), samples.heatmaps()]))
-    Image.new("RGB", (2, 2)).save(tmp_path / "figures" / "mine.png")
+    draw(samples.bars(), tmp_path / "figures" / "for-my-talk.png")
     (tmp_path / "figures" / "cut.png").write_bytes(b"no picture")
     write_report(tmp_path, Content("t", figures=[samples.heatmaps()]))
-    assert sorted(file.name for file in (tmp_path / "figures").iterdir()) == ["correlation.png", "cut.png", "mine.png"]
+    left = sorted(file.name for file in (tmp_path / "figures").iterdir())
+    assert left == ["correlation.png", "cut.png", "for-my-talk.png"]
 
 
 def test_sources_stand_by_their_numbers() -> None:

@@ -21,7 +21,6 @@ from featscope.studies.summaries import (
     order,
     over_replicas,
     over_steps,
-    part_of,
     percent,
     stored_answers,
     verdict,
@@ -210,9 +209,10 @@ def test_numbers_in_sentences_are_words_where_there_is_none():
 
 
 def test_a_share_that_is_neither_none_nor_all_is_not_rounded_to_that():
-    told = {0.0: "0 %", 1.0: "100 %", 0.004: "0.4 %", 0.996: "99.6 %", 0.99996: "99.996 %", 0.37: "37 %", 2.0: "200 %"}
+    told = {0.0: "0 %", 1e-6: "0 %", 1e-4: "0.01 %", 0.0038: "0.4 %", 0.005: "0.5 %", 0.0099: "1 %", 0.01: "1 %"}
+    told |= {0.37: "37 %", 0.994: "99 %", 0.996: "99.6 %", 0.9996: "100 %", 1.0: "100 %", 2.0: "200 %"}
     assert {share: percent(share) for share in told} == told
-    assert percent(1 - 1e-12) == "100 %"  # rounding
+    assert percent(xr.DataArray([0.001, 0.003])) == "0.2 %"
 
 
 def test_what_was_not_judged_is_undecided():
@@ -276,12 +276,6 @@ def test_long_answers_are_cut_and_put_on_one_line():
 def test_what_is_said_in_a_case_is_that_of_the_verdict():
     claims = [judged("one", [2.0, 2.1, 2.2], ">="), judged("two", [0.0, 0.1, 0.2], ">=")]
     assert [in_case(claims, key, "yes", "no") for key in ("one@a", "two@a", "three@a")] == ["yes", "no", ""]
-
-
-def test_a_part_that_is_never_none_is_not_rounded_to_nothing():
-    assert [part_of(share) for share in (0.472, 0.01, 0.0038, 1.0)] == ["47 %", "1 %", "0.4 %", "100 %"]
-    assert part_of(xr.DataArray([0.001, 0.003])) == "0.2 %"
-    assert part_of(np.nan) == "an unknown amount"
 
 
 def test_things_are_counted_in_the_singular_and_in_the_plural():

@@ -270,7 +270,9 @@ def test_a_pruner_in_place_of_a_part_is_told_as_optimizers_and_checkpoints_would
     encoder = nn.Linear(4, 3)
     pruner = MagnitudePruning(0.5, "entry", "straight-through").on(encoder)
     model = nn.Sequential(pruner, nn.Linear(3, 2))
-    with pytest.warns(UserWarning, match=r"'0' is a Pruner, .* no weights of the Linear within\. .* pruner\.hidden"):
+    with pytest.warns(
+        UserWarning, match=r"'0' is a Pruner, .* lack the weights of the Linear within, .* pruner\.hidden"
+    ):
         assert len([*model.parameters()]) == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -342,5 +342,8 @@ def test_steps_do_not_cool_from_another_size_than_the_optimizer_s():
 def test_of_two_events_of_one_name_neither_is_lost_in_silence():
     near, far = (FirstTime("near", lambda e, size=size: e.learner.value[:, 0].abs() < size, every=1) for size in (1, 2))
     assert experiment(rules={"near": near}).events().keys() == {"near"}
-    with pytest.raises(ValueError, match="two rules have an event 'near': expected names that differ"):
+    with pytest.raises(ValueError, match="two events are called 'near': expected"):
         experiment(rules={"near": near, "far": far}).events()
+    given_up = FirstTime("diverged", lambda e: e.learner.value[:, 0] > 0, every=1)
+    with pytest.raises(ValueError, match="two events are called 'diverged': expected"):
+        experiment(rules={"given up": given_up}).events()

@@ -12,7 +12,7 @@ _HUNDREDTH = 0.01
 
 
 def how_many_hold(claims: Sequence[Claim]) -> str:
-    """How many of the claims that are expected to hold do, and how many have no number, in a sentence or two.
+    """How many of the claims that are expected to hold do, and how many lack a number, in a sentence or two.
 
     Empty if there are none.
     """
@@ -22,7 +22,7 @@ def how_many_hold(claims: Sequence[Claim]) -> str:
     hold = sum(claim.verdict == "holds" for claim in expected)
     silent = sum(not isfinite(claim.measured) for claim in expected)
     found = f"{hold} of the {len(expected)} claims expected to hold at this size do."
-    return found + (f" Of {silent} nothing finite was measured: more replicas will not decide them." if silent else "")
+    return found + (f" {silent} cannot be judged: some replica, or all, measured nothing finite." if silent else "")
 
 
 def false_expected(claims: Sequence[Claim]) -> float:

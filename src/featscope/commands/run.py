@@ -150,7 +150,8 @@ def execute(
     except (InterruptedRunError, KeyboardInterrupt) as stopped:
         kept, command = _to_go_on(out, to_replace, again)
         why = f" ({stopped})" if str(stopped) else ""
-        telling.event("interrupted", code=130, resume=command)
+        with suppress(BrokenPipeError):  # Ctrl-C ends the reader, too
+            telling.event("interrupted", code=130, resume=command)
         print(f"interrupted{why}; {kept or 'what was done is saved'}. Go on with:\n  {command}", file=sys.stderr)
         return 130, []
     except Exception as error:
@@ -186,11 +187,12 @@ def execute(
 
 
 def _to_go_on(out: Path, to_replace: tuple[int, int] | None, again: Sequence[str]) -> tuple[str, str]:
-    """That nothing was begun, where the run to replace still stands, and the command that goes on or begins again."""
-    stands = _stands(out, to_replace)
-    which = ["--overwrite"] if stands else ["--resume"] if out.exists() else []
+    """That nothing was begun, where that is so, and the command that goes on or begins again."""
+    stands, there = _stands(out, to_replace), out.exists()
+    which = ["--overwrite"] if stands else ["--resume"] if there else []
     command = shlex.join([program(), *again[:2], *which, *again[2:]])  # before parts of another kind
-    return "nothing was begun, and the run that was to be replaced is as it was" if stands else "", command
+    kept = "nothing was begun, and the run that was to be replaced is as it was" if stands else ""
+    return kept or ("" if there else "nothing was begun"), command
 
 
 def _stands(out: Path, to_replace: tuple[int, int] | None) -> bool:

@@ -18,7 +18,7 @@ def first_batches(batches: Iterable[Any], samples: int) -> tuple[list[Any], bool
     That one is always asked for: processes that read a loader together must all ask it as often.
 
     Raises:
-        ValueError: it is a single batch: a tensor, a mapping, or a pair of inputs and what is no more of them.
+        ValueError: it is a single batch: a tensor, a mapping, or inputs and labels in a tuple.
     """
     _refuse_single(batches)
     found: list[Any] = []
@@ -41,8 +41,9 @@ def _refuse_single(batches: Any) -> None:
         kind, cure = "one mapping", "[held_out]"
     elif isinstance(batches, list | tuple) and len(batches) > 1:
         first, *others = batches
-        if isinstance(first, Tensor) and any(isinstance(one, Tensor) and one.ndim != first.ndim for one in others):
-            shapes = ", ".join(str(list(one.shape)) for one in batches if isinstance(one, Tensor))
+        arrays = [one for one in others if isinstance(one, Tensor | np.ndarray)]
+        if isinstance(first, Tensor | np.ndarray) and any(one.ndim != first.ndim for one in arrays):
+            shapes = ", ".join(str(list(one.shape)) for one in (first, *arrays))
             kind, cure = f"tensors of different axes, {shapes}, as of one batch", "[held_out]"
     if kind:
         raise ValueError(f"held_out is {kind}: allowed is a loader, or a list of batches. Give {cure}.")

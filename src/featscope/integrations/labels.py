@@ -143,12 +143,12 @@ def _why_none(batches: Sequence[Any], others: list[str]) -> str:
 def _in_another_form(found: Any, batch: Any) -> str:
     """How classes are written that are no whole numbers, with the cure; "" where these are none.
 
-    Names, numbers or rows that all differ are no classes, and neither are names that are all alike.
+    Names and numbers are taken for classes where they recur, each twice on average, and are not all alike.
     """
     if isinstance(found, np.ndarray) and found.dtype.kind in "UO":
         found = found.tolist()
     if isinstance(found, list | tuple) and len(found) == _size(batch) and all(isinstance(one, str) for one in found):
-        some = 1 < len(set(found)) < len(found)
+        some = 1 < len(set(found)) <= len(found) / 2
         return f"text, {found[0][:40]!r} for one. Give the number of each class." if some else ""
     if isinstance(found, np.ndarray) and found.dtype.kind in "iuf":
         found = torch.from_numpy(found.astype(np.float64))
@@ -160,7 +160,7 @@ def _in_another_form(found: Any, batch: Any) -> str:
         return ""
     found = found.flatten().double()
     whole = bool((found >= 0).all() and (found == found.round()).all())
-    if whole and 1 < len(found.unique()) < len(found):
+    if whole and 1 < len(found.unique()) <= len(found) / 2:
         return (
             f"floats that are whole, {float(found[0])} for one. Where these are classes, give whole numbers: .long()."
         )

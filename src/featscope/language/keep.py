@@ -165,7 +165,10 @@ def _of_layer(model: PreTrainedModel, number: int, length: int) -> float:
 def _used(model: PreTrainedModel) -> float:
     """Share of a layer's experts that a token is sent to."""
     config = text_config(model)
-    there, taken = (next((n for name in of if (n := getattr(config, name, None))), None) for of in (_EXPERTS, _USED))
+    there, taken = (
+        next((n for name in of if isinstance(n := getattr(config, name, None), int) and n), None)
+        for of in (_EXPERTS, _USED)
+    )
     if there is None or taken is None:
         raise ConfigError(
             f"what {type(model).__name__} costs cannot be counted: its configuration has none of "

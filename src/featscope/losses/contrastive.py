@@ -79,8 +79,9 @@ class ContrastiveRegularizer:
             if self.weight and anchor.dtype == positive.dtype and torch.equal(anchor, positive):
                 raise ConfigError(
                     "the two views have the same features: allowed are views that differ, as the term does nothing but "
-                    "drive samples apart otherwise. Give `views`, or put an encoder whose dropout makes them into "
-                    "training mode, encoder.train()."
+                    "drive samples apart otherwise. Give `views` that draw for each sample (of one draw for a whole "
+                    "batch both may be alike by chance), or put an encoder whose dropout makes them into training "
+                    "mode, encoder.train()."
                 )
             self.first = found
         return self.weight * value

@@ -55,8 +55,6 @@ from featscope.report.paper import (
     tidy,
 )
 
-SOFTWARE = "FeatScope"
-"""What a PNG says that drew it."""
 _DASHES: dict[str, Any] = {"line": "-", "dash": (0, (5, 2.5)), "short dash": (0, (2.5, 1.5)), "dot": ":"}
 _MARKERS = {"circle": "o", "triangle-up": "^", "square": "s", "diamond": "D", "x": "X", "circle-open": "o"}
 
@@ -73,7 +71,7 @@ def draw(figure: Figure, path: Path) -> None:
     with _drawing:
         canvas = _canvas(figure)
         png = BytesIO()
-        FigureCanvasAgg(canvas).print_png(png, metadata={"Title": figure.title, "Software": SOFTWARE})
+        FigureCanvasAgg(canvas).print_png(png, metadata={"Title": figure.title, "Software": "FeatScope"})
     atomic_write(path, png.getvalue())
 
 

@@ -1,18 +1,17 @@
 """A report in a folder."""
 
+import re
 from pathlib import Path
 
-from PIL import Image
-
 from featscope.options import ConfigError
-from featscope.report.draw import SOFTWARE, draw
+from featscope.report.draw import draw
 from featscope.report.page import Content, write_page
 
 
 def write_report(directory: Path, content: Content) -> Path:
     """Write ``figures/ID.png`` for each figure and ``report.html`` into ``directory``; the page's path.
 
-    Pictures of a report that was there before are removed.
+    Pictures that the page before it has, and this one not, are removed.
 
     Raises:
         ConfigError: something else stands in a file's place, or in that of ``figures``.
@@ -26,18 +25,16 @@ def write_report(directory: Path, content: Content) -> Path:
     pictures.mkdir(parents=True, exist_ok=True)
     for figure in content.figures:
         draw(figure, pictures / f"{figure.id}.png")
-    names = {f"{figure.id}.png".lower() for figure in content.figures}  # some machines know no capitals
-    for file in pictures.glob("*.png"):
-        if file.name.lower() not in names and _is_ours(file):  # of a report before this one
-            file.unlink()
+    ids = {figure.id.lower() for figure in content.figures}  # some machines know no capitals
+    for id in _figures_of(page):
+        if id.lower() not in ids:
+            (pictures / f"{id}.png").unlink(missing_ok=True)
     write_page(page, content, pictures)
     return page
 
 
-def _is_ours(png: Path) -> bool:
-    """Whether `draw` made it."""
-    try:
-        with Image.open(png) as picture:
-            return picture.info.get("Software") == SOFTWARE
-    except (OSError, SyntaxError, ValueError):  # as Pillow says that it is damaged
-        return False
+def _figures_of(page: Path) -> set[str]:
+    """Ids of the figures of a page that was there before."""
+    if not page.is_file():
+        return set()
+    return {*re.findall(r'<figure[^>]* id="f-([\w-]+)"', page.read_text(encoding="utf-8", errors="replace"))}

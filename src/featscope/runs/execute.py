@@ -71,7 +71,9 @@ class Settings:
             self, "replicas", self.replicas is None or 1 <= self.replicas <= MOST_REPLICAS, f"1 to {MOST_REPLICAS:,}"
         )
         limit = self.memory_limit
-        require(self, "memory_limit", limit is None or (isinstance(limit, int | float) and limit > 0), "> 0 GiB")
+        numbered = type(limit) in (int, float, type(None))
+        require(self, "memory_limit", numbered, "a number of Python's own", "Give float(memory_limit), or None.")
+        require(self, "memory_limit", limit is None or limit > 0, "> 0 GiB")
         require(self, "device", isinstance(self.device, str), "cpu, cuda or cuda:N")
         try:
             device = torch.device(self.device)

@@ -18,7 +18,7 @@ Ends = Float[np.ndarray, "*shape"]
 _UNKNOWN = "an unknown amount"
 _SHOWN = 5  # questions whose answers are shown
 _LETTERS = 120  # of an answer that are
-_MOST_DIGITS = 6  # of a share; what is closer to none or to all is rounding
+_ROUNDING = 1e-3  # a share in percent that is none
 
 
 def over_replicas(
@@ -157,16 +157,11 @@ def heatmaps(
         row_label,
         column_label,
         value_label,
-        [_tick(place) for place in first[down].values],
-        [_tick(place) for place in first[across].values],
+        [f"{place:.12g}" for place in first[down].values],
+        [f"{place:.12g}" for place in first[across].values],
         ends,
         claims=claims,
     )
-
-
-def _tick(place: float) -> str:
-    """A place on an axis; whole numbers have all of their digits, as lengths of a million tokens must."""
-    return str(int(place)) if float(place).is_integer() else f"{place:g}"
 
 
 def over_steps(runs: Mapping[str, xr.Dataset], claims: Sequence[str] = ()) -> list[Curves]:
@@ -307,16 +302,12 @@ def order(value: float) -> str:
 
 
 def percent(values: xr.DataArray | float) -> str:
-    """The mean of shares for a sentence, in percent, of which none and all are no others; words where there is none."""
+    """The mean of shares for a sentence, in percent, with a digit that tells it from 0 or 100; words where there is
+    none."""
     share = 100 * float(np.mean(values))
-    told_apart = (n for n in range(_MOST_DIGITS) if float(f"{share:.{n}f}") not in (0.0, 100.0))
-    digits = next(told_apart, 0) if 0 < share < 100 else 0
-    return in_words(share, f"{{:.{digits}f}} %")
-
-
-def part_of(values: xr.DataArray | float) -> str:
-    """`percent` of shares that are never none, such as what is kept of a text: below one per cent to a digit."""
-    return percent(values) if not np.mean(values) < 0.01 else in_words(100 * values, "{:.1g} %")
+    if _ROUNDING < share < 1:
+        return f"{float(f'{share:.1g}'):g} %"
+    return in_words(share, "{:.1f} %" if 99.5 <= share < 99.95 else "{:.0f} %")
 
 
 def counted(number: int, one: str) -> str:

@@ -130,19 +130,23 @@ class Experiment(nn.Module):
         self.diverged.masked_fill_(bad & (self.diverged < 0), step)
 
 
-def events_of(rules: Iterable[Any]) -> dict[str, Int[Tensor, "replica"]]:
-    """The step of each event that one of ``rules`` watches for.
+def events_of(
+    rules: Iterable[Any], own: Mapping[str, Int[Tensor, "replica"]] | None = None
+) -> dict[str, Int[Tensor, "replica"]]:
+    """The step of each event that one of ``rules`` watches for, beside an experiment's ``own``.
 
     Raises:
-        ValueError: two watch for events of one name, of which the first would be lost.
+        ValueError: two are of one name, of which the first would be lost.
     """
     found: dict[str, Tensor] = {}
+    taken = {"diverged", *(own or {})}  # the first is kept of every run
     for rule in rules:
         its = rule.events() if hasattr(rule, "events") else {}
-        if twice := found.keys() & its.keys():
-            raise ValueError(f"two rules have an event {min(twice)!r}: expected names that differ. Rename one")
+        if twice := taken & its.keys():
+            raise ValueError(f"two events are called {min(twice)!r}: expected names that differ. Rename a rule's")
+        taken |= its.keys()
         found |= its
-    return found
+    return found | dict(own or {})
 
 
 @runtime_checkable

@@ -148,7 +148,7 @@ class Flow(Experiment):
 
     def events(self) -> dict[str, Int[Tensor, "replica"]]:
         """Those of the rules, and the step by which all trajectories of a replica had arrived."""
-        return events_of(self.rules.values()) | {"arrived": self.arrived}
+        return events_of(self.rules.values(), {"arrived": self.arrived})
 
     def look(self, step: int) -> Mapping[str, Measurement]:
         """The loss, mean over starts."""

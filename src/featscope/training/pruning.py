@@ -32,9 +32,9 @@ from featscope.training.magnitudes import (
 )
 
 _PART = (
-    "{!r} is a Pruner, which has no parameters: an optimizer and a checkpoint of what holds it have no weights of "
-    "the {} within. Let the module itself stand there, and put `with pruner.hidden():` around loss and backward; or "
-    "give an optimizer its parameters, and save it beside."
+    "{!r} is a Pruner, which has no parameters: an optimizer and a checkpoint of what holds it lack the weights of the "
+    "{} within, unless that is a part, too. Make it one, before the Pruner; or let it stand in the Pruner's place, and "
+    "put `with pruner.hidden():` around loss and backward; or give an optimizer its parameters, and save it beside."
 )
 
 

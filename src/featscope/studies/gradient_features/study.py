@@ -208,8 +208,7 @@ class GradientFeatures(AtStart):
         Measured: mean accuracy over steps, less theirs.
         """
         lead = run.accuracy - runs[XOR_WORST].accuracy
-        both = np.minimum(run.last_step, runs[XOR_WORST].last_step)
-        return mean_of(lead, lead["step"] <= both, "step")
+        return mean_of(lead, looked(run) & looked(runs[XOR_WORST]), "step")
 
     # --- Random features (Section 3.4.1) ------------------------------------------------------------------------------
 

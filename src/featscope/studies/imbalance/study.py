@@ -212,16 +212,15 @@ class Imbalance(PapersCurves):
         opening = {
             "holds": "Once neurons grow picky, rare features lose",
             "fails": "Even once neurons grow picky, rare features keep up",
-            "undecided": "It is undecided whether rare features lose once neurons grow picky",
+            "undecided": "It is open whether rare features lose once neurons grow picky",
         }[verdict(claims, "heatmap-majority-first@heat-map")]
         data, eps = self.arm("heat-map").recipe.data, self.arm("stage-one").recipe.data.eps_min
         common, rare = (growth.isel(step=-1) for growth in self.grown(runs["stage-one"]))
         return Story(
             f"{opening}: they reach {picky} of common ones' strength, else {plain}.",
-            f"Of {data.features} features {data.minority} are rare: {percent(data.eps_min)} as frequent as others. "
-            "Networks learn which samples belong together. Neurons of the first grow picky: they fall silent below a "
-            "threshold that rises. Those of the second do not; the third, a control, sees all features alike often. "
-            "Each row is a neuron, each column a feature; the darker a cell, the more of the neuron belongs to it.",
+            f"{data.minority} of {data.features} features are {percent(data.eps_min)} as frequent as others. Neurons of "
+            "the first network grow picky: they fall silent below a threshold that rises. Those of the second do not; "
+            "the control sees all alike often. Rows are neurons, columns features; dark cells are what a neuron holds.",
             {
                 "heatmap-majority-first@heat-map": "",
                 "growth-ratio-exponential@stage-one": "In early training common features outgrow those that are "

@@ -18,7 +18,7 @@ from featscope.language.longbench.published import TABLES, farthest_average, far
 from featscope.studies import Runs, Story
 from featscope.studies.longbench import figures
 from featscope.studies.longbench.arms import LongBenchArms
-from featscope.studies.summaries import counted, in_words, part_of, verdict
+from featscope.studies.summaries import counted, in_words, percent, verdict
 
 MARGIN = 2.0
 """Points that scores called comparable may differ by; a stated choice, as P names none."""
@@ -254,7 +254,7 @@ class LongBench(LongBenchArms):
         """How GemFilter scores beside SnapKV and the full cache, and what data that is of."""
         of = {arm: in_words(run.mean_score, "{:.1f}") for arm, run in runs.items()}
         examples = next(iter(runs.values())).sizes["example"]
-        kept = part_of(runs["gemfilter"].compression) if "gemfilter" in runs else ""
+        kept = percent(runs["gemfilter"].compression) if "gemfilter" in runs else ""
         found = f"Of 100 points: {', '.join(f'{self.arm(arm).label} {points}' for arm, points in of.items())}."
         if {"gemfilter", "snapkv", "full"} <= of.keys():
             scores = {

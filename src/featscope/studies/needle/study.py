@@ -18,7 +18,6 @@ from featscope.studies.summaries import (
     counted,
     curve,
     heatmaps,
-    part_of,
     percent,
     stored_answers,
     verdict,
@@ -258,7 +257,7 @@ class NeedleInAHaystack(NeedleArms):
         enough = ("can be" if lost <= ALIKE else "is not") if np.isfinite(lost) else "may be"
         shown = dict.fromkeys(arm for arm in (*ranked[:1], *ranked[-1:], "full") if arm in mean)
         found = (
-            f"Keeping {part_of(self.keep / float(np.mean(self.lengths)))} of a text {enough} enough for right answers: "
+            f"Keeping {percent(self.keep / float(np.mean(self.lengths)))} of a text {enough} enough for right answers: "
             f"{', '.join(right[arm] for arm in shown)}."
         )
         if not ranked:
