@@ -218,9 +218,10 @@ class Imbalance(PapersCurves):
         common, rare = (growth.isel(step=-1) for growth in self.grown(runs["stage-one"]))
         return Story(
             f"{opening}: they reach {picky} of common ones' strength, else {plain}.",
-            f"{data.minority} of {data.features} features are {percent(data.eps_min)} as frequent as others. Neurons of "
-            "the first network grow picky: they fall silent below a threshold that rises. Those of the second do not; "
-            "the control sees all alike often. Rows are neurons, columns features; dark cells are what a neuron holds.",
+            f"{data.minority} of {data.features} features are {percent(data.eps_min)} as frequent as others. Neurons "
+            "of the first network grow picky: they fall silent below a threshold that rises. Those of the second do "
+            "not; the control sees all alike often. Rows are neurons, columns features; dark cells are what a neuron "
+            "holds.",
             {
                 "heatmap-majority-first@heat-map": "",
                 "growth-ratio-exponential@stage-one": "In early training common features outgrow those that are "
