@@ -30,7 +30,7 @@ class Figure:
 
     Attributes:
         id: file name of the PNG and anchor on the page: letters, digits, and of the rest - . _ @ = +.
-        title: what is seen, in a few words.
+        title: what is shown or asked, in a few words, and not what was found: another run may find something else.
         caption: how to read it, in a sentence or three.
         claims: ids of the claims that it shows.
     """

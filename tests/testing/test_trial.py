@@ -107,6 +107,18 @@ def test_without_a_replica_axis_replicas_run_one_by_one(built):
     np.testing.assert_array_equal(run["distance"], together["distance"])
 
 
+@pytest.mark.parametrize(("replicas", "groups"), [(5, 2), (2, 2), (1, 1)])
+def test_where_an_arm_may_stop_early_replicas_train_in_two_groups_as_in_a_run(built, replicas, groups):
+    study = Pulled()
+    whole = measure(study, study.arm("pulled"), replicas=replicas)
+    assert built == ["Counted"]
+    apart = measure(study, replace(study.arm("pulled"), stop_at="near"), replicas=replicas)
+    assert built[1:] == ["Counted"] * groups
+    assert apart["replica"].values.tolist() == [*range(replicas)]
+    np.testing.assert_array_equal(apart["distance"].sel(step=0), whole["distance"].sel(step=0))
+    assert len({*apart["last_step"].values}) <= groups
+
+
 def test_points_of_an_arm_are_joined_over_its_axes():
     study = Pulled()
     arm = replace(study.arm("pulled"), over=(Axis("data.noise", (0.1, 0.5)),))

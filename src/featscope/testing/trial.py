@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol, runtime_checkable
@@ -27,6 +28,9 @@ Claims = Mapping[tuple[str, str], Claim]
 def measure(study: Study, arm: Arm, replicas: int | range = 8, seed: int = 0, at_most: int | None = None) -> xr.Dataset:
     """What ``arm`` of ``study`` measures, run in this process.
 
+    Replicas of an arm that may stop early train in two groups, as they do where a run has two cores: each group stops
+    at a step of its own, and is not looked at where only the other one was.
+
     Args:
         study: what is measured on the way.
         arm: one of its arms, or a variation of one.
@@ -35,7 +39,9 @@ def measure(study: Study, arm: Arm, replicas: int | range = 8, seed: int = 0, at
         at_most: steps after which it ends.
     """
     numbers = range(replicas) if isinstance(replicas, int) else replicas
-    ranges = [numbers] if arm.recipe.replica_axis else [range(one, one + 1) for one in numbers]
+    groups = 2 if arm.stop_at else 1
+    size = ceil(len(numbers) / groups) if arm.recipe.replica_axis else 1
+    ranges = [numbers[first : first + size] for first in range(0, len(numbers), size)]
     with TemporaryDirectory() as place:
         folder = RunFolder.create(Path(place) / "run")
         shards = [Shard(study, arm, those, seed, "cpu", at_most) for those in ranges]

@@ -37,7 +37,7 @@ def heads(run: xr.Dataset) -> Heatmaps:
     """Attention matrices before and after."""
     return Heatmaps(
         "heads",
-        "Attention matrices of trained heads are waves in two dimensions",
+        "Are attention matrices of trained heads waves in two dimensions?",
         "The two largest heads of the first replica, three numbers: Eᵀ W^K W^Qᵀ E over pairs of numbers, less its "
         "mean, over its largest entry; before and after training.",
         _each(run),
@@ -58,7 +58,7 @@ def spectra(run: xr.Dataset) -> Heatmaps:
     rows, columns = next(iter(panels.values())).shape
     return Heatmaps(
         "spectra",
-        "Their power lies in a few bins of frequency",
+        "Does their power lie in a few bins of frequency?",
         "Share of the power of the same matrices at each pair of frequencies; a half plane, as the other half is the "
         "same, without what is constant along a row or column. A product of two cosines has two bins, (i, j) and "
         "(-i, j).",
@@ -82,7 +82,7 @@ def shares(study: Study, runs: Runs, predicted: float) -> Bars:
 
     return bars(
         "shares",
-        "Training moves power to a few bins, more than trained embeddings alone would",
+        "Does training move power to a few bins, more than trained embeddings alone would?",
         f"Share of the power in the {TOP} largest bins, mean over heads: before, after, and with random heads on the "
         "trained embeddings. The line is what exponentially distributed power has on average at the modulus of "
         "three numbers; four and five numbers have smaller moduli, fewer bins and so larger shares at the start.",
@@ -103,7 +103,7 @@ def over_time(study: Study, runs: Runs) -> Curves:
     """Accuracy on both parts, and the share of the largest bins."""
     return chart(
         "over-time",
-        "One layer of attention learns to add three, four and five numbers",
+        "Does one layer of attention learn to add three, four and five numbers?",
         f"Accuracy on points to train on, on others, and the share of the {TOP} largest bins, over training.",
         *(
             Panel(

@@ -46,7 +46,7 @@ def accuracy(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
         panels.append(Panel(title, _STEP, _RIGHT, lines))
     return chart(
         "accuracy",
-        "Two gradient steps find what fixed features cannot use",
+        "Do two gradient steps find what fixed features cannot use?",
         f"Test accuracy on parities of {study.relevant} hidden patterns over training steps; dashed, the best linear "
         f"rule and the recursive feature machine, fitted at once on {study.machine_samples} samples.",
         *panels,
@@ -60,7 +60,7 @@ def maps(study: at.FixedFeaturesArms, runs: Runs) -> Scatters:
     target[: study.relevant] = study.relevant**-0.5
     return _map(
         "maps",
-        "Neurons gather at the relevant patterns and at their opposite",
+        "Do neurons gather at the relevant patterns and at their opposite?",
         "the sum of the relevant patterns",
         runs[at.NETWORK],
         target,
@@ -72,7 +72,7 @@ def maps_of_hidden(runs: Runs) -> Scatters:
     """The same where labels are those of hidden vectors (Figure A.11)."""
     return _map(
         "maps-hidden",
-        "Where labels weigh patterns, neurons gather at the sum that they weigh",
+        "Where labels weigh patterns, do neurons gather at the sum that they weigh?",
         "the patterns' sum, weighed as labels do",
         runs[at.HIDDEN],
         runs[at.HIDDEN].target.isel(replica=0).values,
@@ -129,7 +129,7 @@ def machines(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
     panels.append(Panel("Relevant patterns in M", "turn", "share of the trace", found))
     return chart(
         "machines",
-        "A kernel machine that learns features passes the ceiling as well",
+        "Does a kernel machine that learns features pass the ceiling as well?",
         "The recursive feature machine over its turns; before the first it is ridge classification with a Laplace "
         f"kernel. {study.machine_samples} training samples; dashed, ridge on fixed features of as many (structured).",
         *panels,
@@ -143,7 +143,7 @@ def first_steps(study: at.FixedFeaturesArms, runs: Runs) -> Bars:
     series = {label: runs[arm].cosine.max("neuron", skipna=False) for arm, label in shown.items()}
     return bars(
         "first-steps",
-        "One step points at the patterns already",
+        "Does one step point at the patterns already?",
         "Largest cosine of a neuron with the relevant patterns (hidden vectors: as labels weigh them).",
         list(STAGES),
         series,
@@ -173,7 +173,7 @@ def others(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
         panels.append(Panel(title, _STEP, "balanced accuracy", lines))
     return chart(
         "others",
-        "Intervals are a linear rule; a rare class is learned from learned features",
+        "Other labels: intervals, which are a linear rule, and a rare class",
         "Mean over classes of the test accuracy. Left, counts in an interval, a linear rule; right, parities with a "
         "rare class.",
         *panels,
@@ -192,7 +192,7 @@ def general(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
     best = Curve("best rule for the blurred count", two.dimension.values, study.blurred(two), dashed=True)
     return chart(
         "general",
-        "Where patterns are hardly orthogonal, two steps are not enough, and training is",
+        "Where patterns are hardly orthogonal, are two steps enough, and is training?",
         f"Dictionaries of random directions, noise of {at.NOISE:g}. Left, a rare class, mean over classes of the test "
         "accuracy; right, balanced classes, a second layer on the features of two steps.",
         Panel("Trained in 4 D dimensions", _STEP, "balanced accuracy", lines),
@@ -218,7 +218,7 @@ def mixtures(runs: Runs) -> Scatters:
             classes[title] = np.concatenate([nearest, labels + 2])
     return Scatters(
         "mixtures",
-        "Neurons turn to the centres of their clusters",
+        "Do neurons turn to the centres of their clusters?",
         "Gaussians at the corners of a cube with the parity of its signs for labels (Table A.6), some neurons of one "
         "replica and all centres, placed so that distances are near to 1 - cosine (each panel by itself). Colours say "
         f"where a neuron is at the end: cosine above {_NEAR} with a centre, or with none.",

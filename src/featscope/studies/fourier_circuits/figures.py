@@ -31,7 +31,7 @@ def over_time(study: Study, runs: Runs, levels: Mapping[str, float]) -> Curves:
     ]
     return chart(
         "over-time",
-        "With the penalty of the theory training ends at the largest margin",
+        "Does training end at the largest margin, with the penalty of the theory?",
         "Left: least margin of all points over γ*, cut at -0.2. Middle: cross-entropy, with what a problem in one "
         "number predicts. Right: trained on half of the points, where the margin on these passes γ* and others are "
         "wrong.",
@@ -65,7 +65,7 @@ def neurons(run: xr.Dataset, inputs: int) -> Curves:
         panels.append(Panel(f"Frequency {frequency}", "residue", "weight", curves))
     return Curves(
         "neurons",
-        "A trained neuron is a cosine of one frequency in every vector",
+        "Is a trained neuron a cosine of one frequency in every vector?",
         "The largest neuron of each frequency, first replica: weights of an embedding and the read-out over residues "
         "(solid), and their part at that frequency (dashed), which passes through every weight.",
         panels,
@@ -83,7 +83,7 @@ def spectra(run: xr.Dataset, decay: xr.Dataset, half: xr.Dataset) -> Bars:
 
     return bars(
         "spectra",
-        "Spectra before and after: power gathers at one frequency, if weights are penalised and all points are shown",
+        "Spectra before and after: does power gather at one frequency?",
         "Share of embeddings by the part of their power that their largest frequency has, of active neurons.",
         [f"{low:.1f} to {high:.1f}" for low, high in pairwise(_EDGES)],
         {
@@ -114,7 +114,7 @@ def wheel(run: xr.Dataset) -> Scatters:
     frequencies = run.sizes["zeta"]
     return Scatters(
         "wheel",
-        "A wheel of frequencies: phases go all around, their sums do not",
+        "A wheel of frequencies: do phases go all around, and their sums not?",
         "Active neurons of a network for two inputs, first replica. The ring is the frequency. Left: the angle is the "
         "phase of the first embedding. Right: the phases of both embeddings less that of the read-out, which is 0 in "
         "the best network.",

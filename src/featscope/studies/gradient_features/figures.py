@@ -60,11 +60,11 @@ def directions(run: xr.Dataset, neurons: xr.Dataset, dimension: int) -> Scatters
     classes["gradients at a higher threshold"] = np.array([0] * len(gradients) + [2] * len(corners))
     return Scatters(
         "directions",
-        "One step of gradient descent turns random neurons into the plane of the features",
+        "Does one step of gradient descent turn random neurons into the plane of the features?",
         f"Each dot is a neuron of the first replica of xor: its cosines to two of the features, in {dimension} "
         "dimensions. A neuron on the circle through the corners lies in their plane. Neurons with b = b~ fire for few "
-        "inputs, those with -b~ for most. Right: gradients of 200 neurons at t = 2, p_j ‖μ‖ for unit; long ones lie "
-        "near the axes of the features.",
+        "inputs, those with -b~ for most. Right: gradients of 200 neurons at t = 2, p_j ‖μ‖ for unit; by the theory "
+        "long ones lie near the axes of the features.",
         panels,
         classes,
         ["b = b~", "b = -b~", "features"],
@@ -84,7 +84,7 @@ def cosines(runs: Runs) -> Bars:
     series["parity, after one step"] = histogram(runs[PARITY].cosine_step)
     return bars(
         "cosines",
-        "Cosines to the nearest feature: near 0 before the step, near 1 after it",
+        "Cosines to the nearest feature, before the step and after it",
         "Share of neurons by the largest cosine, without sign, to a feature.",
         [f"{low:.1f} to {high:.1f}" for low, high in pairwise(_EDGES)],
         series,
@@ -118,7 +118,7 @@ def sure(xor: xr.Dataset, parity: xr.Dataset, spread: float) -> Curves:
     ]
     return chart(
         "sure",
-        "How many neurons are sure of a feature follows from the threshold, and the fewer the better they point",
+        "How many neurons are sure of a feature, by the threshold, and how well do they point?",
         "Left and middle: share of random neurons that fire for one feature and not for others. Right: mean cosine of "
         "their gradients to it, over replicas that have any; at the highest thresholds few or none are left of three "
         "blocks.",
@@ -135,7 +135,7 @@ def tickets(study: Any, runs: Runs) -> Curves:
     of_parity = (PARITY, PARITY_FROZEN, PARITY_TICKET, PARITY_FITTING, PARITY_SMALL)
     return chart(
         "tickets",
-        "On XOR the neurons nearest to features learn alone what all learn; on a parity thresholds must fit, too",
+        "Do the neurons nearest to features learn alone what all learn?",
         f"Accuracy on fresh samples, after the first step of Algorithm 1, of networks of {4 * study.quarter} neurons "
         f"and of {study.ticket} of them; without a feature step, of about as few. Neurons fit that are near the "
         "feature and whose thresholds are where the answer bends, as many at each bend.",
@@ -165,7 +165,7 @@ def over_spread(run: xr.Dataset, dimension: int, neurons: int) -> Curves:
     ]
     return chart(
         "over-spread",
-        "Random features fall behind as clusters widen, and not before",
+        "Do random features fall behind as clusters widen?",
         f"XOR of four Gaussians in {dimension} dimensions, means at a distance of {dimension**0.5:.3g} from 0.",
         Panel("Accuracy", "σ_B", "accuracy", drawn),
         claims=("random-features-are-trivial", "random-features-below", "lead-grows-with-spread"),
@@ -197,7 +197,7 @@ def staircase(levels: xr.DataArray) -> Curves:
     ]
     return chart(
         STAIRS,
-        "Parts are learned one after another, heaviest first",
+        "Are parts learned one after another, heaviest first?",
         "Hinge loss of the samples of three XOR mixtures that make up one law, each in a plane of its own.",
         Panel("Hinge loss", "step", "hinge loss", drawn),
         claims=("simplicity-bias-staircase",),

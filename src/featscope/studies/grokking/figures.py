@@ -43,7 +43,7 @@ def accuracies(runs: Runs, moduli: Sequence[int]) -> Curves:
         panels.append(Panel(f"{k} numbers modulo {p}", "step", "accuracy", drawn, log_x=True))
     return chart(
         "accuracies",
-        "Two numbers are first learned by heart, then by the rule; more numbers at smaller moduli by the rule at once",
+        "Are sums learned by heart first, then by the rule, of two numbers and of more?",
         "Accuracy on the half of the points to train on, and on the others; dashed, on the others without weight "
         "decay. A run ends when all its replicas have learned; lines have them as they were then from there on.",
         *panels,
@@ -66,7 +66,7 @@ def ratios(study: Study, runs: Runs, same_points: Sequence[str]) -> Bars:
         each[label] = xr.concat(columns, "arm")
     return bars(
         "ratios",
-        "How much later the rule comes, as k grows, and what else differs",
+        "How much later does the rule come, as k grows, and what else differs?",
         "Log2 of the steps until 95 % of other points are right over those until 95 % of the points to train on are: "
         "1 is twice as long. Replicas that had not generalised when their run ended count with that step, which is a "
         "lower bound.",
@@ -92,7 +92,7 @@ def others(study: Study, runs: Runs) -> Bars:
     values = [_log2(runs[arm]) for arm in arms]
     return bars(
         "points",
-        "At one k more points do the same",
+        "At one k, do more points do the same?",
         "Log2 of the same ratio. Left three: three numbers and one modulus, three, five and nine tenths of the points. "
         "Right three: two numbers, half of the points, larger moduli.",
         [_group(study, runs, arm) for arm in arms],
@@ -113,7 +113,7 @@ def measures(study: Study, runs: Runs) -> Curves:
     }
     return chart(
         "progress",
-        "While test accuracy rises the norm falls and embeddings lose frequencies",
+        "While test accuracy rises, does the norm fall, and do embeddings lose frequencies?",
         "Left: 1/Σq² over the number of frequencies, q the share of the power of each. Middle: norm of all weights. "
         "Right: accuracy on points to train on less that on others. Lines have replicas whose run has ended as they "
         "were then.",

@@ -31,7 +31,7 @@ def margins(study: "DecompositionClaims", runs: Runs) -> Heatmaps:
     }
     return heatmaps(
         "margins",
-        "Small networks answer some pairs of features, large ones all",
+        "Which pairs of features do small and large networks answer?",
         "Least margin y g of each task over its four patterns, endless prompts. At 1 and above there is no loss; at 0 "
         "a task is not answered. It is the number of binary digits, of those the network looks at, in which the two "
         "features' numbers differ. Important is the task of features 1 and 2 only.",
@@ -59,7 +59,7 @@ def accuracy(study: "DecompositionClaims", runs: Runs) -> Curves:
         panels.append(Panel(title, _M, "share of right answers", _pair(study, runs[arm].accuracy, arm), log_x=True))
     return chart(
         "accuracy",
-        "After few examples the small network is right more often",
+        "After few examples, is the small network right more often?",
         "Accuracy on important tasks over the number of examples, networks set by hand; 1/2 is chance.",
         *panels,
         claims=("small-beats-large", "small-has-less-loss", "gap-falls-with-examples"),
@@ -77,7 +77,7 @@ def sizes(study: "DecompositionClaims", runs: Runs) -> Curves:
         panels.append(Panel(title, _DIGITS, "hinge loss", lines, marks=[(float(nu), "ν_1: important tasks")]))
     return chart(
         "sizes",
-        "The best network looks at as many digits as important tasks need, and no more",
+        "Does the best network look at as many digits as important tasks need?",
         "Hinge loss on important tasks over the size of the network, set by hand.",
         *panels,
         claims=("every-digit-more-costs", "too-few-digits-cost-more"),
@@ -98,7 +98,7 @@ def left_out(study: "DecompositionClaims", runs: Runs) -> Curves:
         panels.append(Panel(title, _M, "90 % quantile of |g - h|", [*lines, *guides], log_x=True, log_y=True))
     return chart(
         "left-out",
-        "What signal and projected noise leave out falls as the root of the examples",
+        "Does what signal and projected noise leave out fall as the root of the examples?",
         "Distance of the answer to what Theorem 5.5.2 says of it; dashed, the predicted slope through the last point.",
         *panels,
         claims=("decomposition-rate-of-small", "decomposition-rate-of-large", "error-grows-faster-than-root-nu"),
@@ -119,10 +119,10 @@ def trained(study: "DecompositionClaims", runs: Runs) -> Curves:
     predicted = [Curve(name, heads, np.full(heads.shape, level), dashed=True) for name, level in levels.items()]
     return chart(
         "trained",
-        "Trained networks need more heads than the construction, and learn other tasks on the way",
+        "How many heads do trained networks need, and do they learn other tasks on the way?",
         "Hinge loss over the number of heads, endless prompts: on important tasks, with the levels of one pattern left "
-        "out (dashed), and on others. Right: what prompts of 256 examples add on important tasks. On the left the "
-        "lines with few other tasks and with none lie on one another: both begin at the same weights.",
+        "out (dashed), and on others. Right: what prompts of 256 examples add on important tasks. On the left "
+        "lines with few other tasks and with none may lie on one another: both begin at the same weights.",
         Panel("Important tasks", _HEADS, "hinge loss", [*over("inner_loss"), *predicted], log_x=True),
         Panel("Other tasks", _HEADS, "hinge loss", over("outer_loss"), log_x=True),
         Panel("Cost of 256 examples", _HEADS, "hinge loss added", cost, log_x=True),

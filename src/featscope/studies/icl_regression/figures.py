@@ -36,7 +36,7 @@ def errors(study: "EvaluationClaims", runs: Runs) -> Curves:
         panels.append(Panel(title, _RANK, _ERROR, lines, log_y=True))
     return chart(
         "errors",
-        "The noisier the labels, the smaller the best model",
+        "Is the best model smaller, the noisier the labels are?",
         "Error on prompts with noisy labels over the rank of the model: measured (points) and by the formula (dashed), "
         "for models that are set by hand, for trained ones, and for a task within a few directions.",
         *panels,
@@ -66,7 +66,7 @@ def parts(study: "EvaluationClaims", runs: Runs) -> Curves:
         ]
     return chart(
         "parts",
-        "Bias falls with rank, and noise grows",
+        "Does bias fall with rank, and does noise grow?",
         "Left: the four parts of the error. Right: what a direction more adds to it; below zero it helps.",
         Panel("Parts of the error", _RANK, "part of the mean squared error", lines),
         Panel("What a direction adds", "direction", "error with it less error without", steps),
@@ -83,9 +83,9 @@ def ways(runs: Runs) -> Curves:
         panels.append(Panel(title, "step", "log10 of the distance", lines))
     return chart(
         "ways",
-        "Every way down ends at the closed form",
-        "Distance of u U to the best model of its rank over the norm of that, on all prompts at once. Low ranks wait "
-        "for the direction that they must give up.",
+        "Does every way down end at the closed form?",
+        "Distance of u U to the best model of its rank over the norm of that, on all prompts at once. Where a low rank "
+        "waits, it has a direction to give up.",
         *panels,
         claims=("best-of-each-rank", "least-loss-of-each-rank"),
     )

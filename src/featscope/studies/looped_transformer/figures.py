@@ -35,7 +35,7 @@ def figure_8_1(study: Study, runs: Runs, lengths: Sequence[str]) -> Curves:
     ]
     return chart(
         "figure-8-1",
-        "The error falls by a factor a loop, faster the more examples",
+        "Does the error fall by a factor a loop, and faster the more examples there are?",
         "Left: log of the squared error of the estimate over that at the start, mean over prompts; dashed, the printed "
         "bound -t/κ. Flat ends are the limit of float64. Right: how fast each prompt falls over all loops, against its "
         "condition number, with the printed and the exact slope.",
@@ -102,7 +102,7 @@ def trained(run: xr.Dataset, tuned: xr.Dataset, loops: int, prompts: int) -> Cur
     }
     return chart(
         "trained",
-        "Free matrices, trained: better than one step size for all from a good start, worse from a random one",
+        "Free matrices, trained: are they better than one step size for all?",
         f"Mean squared error of <answer, θ*> - α over {prompts} fresh prompts, over loops; trained through the loops "
         "up to the line.",
         Panel(

@@ -28,7 +28,7 @@ def share(study: Study, runs: Runs, laws: Mapping[str, float]) -> Curves:
         panels.append(Panel(study.arm(name).label, "n/d²", "share in the span", lines, marks, log_x=True))
     return chart(
         "share",
-        "The first gradient turns to the directions with samples a squared dimension",
+        "With how many samples a squared dimension does the first gradient turn to the directions?",
         "Share of the first weights' squares in the span of the directions that count.",
         *panels,
         claims=("half-at-known-ratio", "share-rises-with-samples", "cubic-part-is-noise"),
@@ -39,7 +39,7 @@ def subspace(study: Study, runs: Runs) -> Curves:
     """Cosine of the largest principal angle over n/d²."""
     return chart(
         "subspace",
-        "Leading singular vectors of the first weights find the directions early",
+        "How early do leading singular vectors of the first weights find the directions?",
         "Cosine of the largest principal angle between the top right singular vectors of W and the directions.",
         *(
             Panel(

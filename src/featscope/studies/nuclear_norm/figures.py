@@ -46,7 +46,7 @@ def boundary(runs: Runs) -> Curves:
     panels.append(Panel("Accuracy", "training loss", "share of right answers", accuracies))
     return chart(
         "boundary",
-        "At equal training loss the nuclear norm turns the boundary less",
+        "At equal training loss, does the nuclear norm turn the boundary less?",
         "Decision boundaries of the plane at three training losses, and their accuracies in and out of domain. Upright "
         "is the boundary that uses x_1 alone.",
         *panels,
@@ -70,7 +70,7 @@ def dimensions(study: "LinearClaims", runs: Runs) -> Curves:
         panels.append(Panel(f"r = {r}, γ = {gamma:g}", _RATIO, "accuracy out of domain", lines, marks=marks))
     return chart(
         "dimensions",
-        "Weight decay fails out of domain from a quarter of the printed dimension on, the nuclear norm nowhere",
+        "From which dimension on does weight decay fail out of domain, and does the nuclear norm?",
         "Accuracy out of domain over the number of environmental features.",
         *panels,
         claims=("ood-crossing", "gaussian-formula", "nuclear-norm-beats-weight-decay"),
@@ -86,7 +86,7 @@ def weights(runs: Runs) -> Curves:
             panels.append(Panel(f"{about}, r = {r}, γ = {gamma:g}", _RATIO, f"weight of an {about} feature, √r", lines))
     return chart(
         "weights",
-        "Weight decay shares weights out by correlation; the nuclear norm leaves environmental ones at 0",
+        "What weights do environmental features get, by weight decay and by the nuclear norm?",
         "Weights of a feature times √r over the number of environmental features.",
         *panels,
         claims=("nuclear-norm-drops-the-environment", "erm-l2-structure"),
@@ -107,9 +107,9 @@ def descent(runs: Runs) -> Curves:
     ]
     return chart(
         "descent",
-        "Gradient descent turns the boundary upright without a penalty, too",
-        "From the same features; a fixed head is all ones, a free one starts at random. With a free head the head "
-        "grows and the features shrink.",
+        "Does gradient descent turn the boundary upright without a penalty, too?",
+        "From the same features; a fixed head is all ones, a free one starts at random, and may grow while "
+        "the features shrink.",
         *panels,
         claims=("descent-turns-the-boundary-upright", "features-become-rank-one", "scale-degeneracy"),
     )

@@ -32,8 +32,8 @@ def on_batches(runs: Runs) -> Curves:
         lines.append(curve(run.noise_norm.isel(neuron=j), f"noise of the {name} neuron, R", within=POSITIVE))
     return chart(
         "batches",
-        "Algorithm 1: the slow neuron learns the weak feature, if there is a head",
-        "The paper's Figure 7. The slow neuron begins to learn the strong feature, borrows it from the fast one "
+        "Algorithm 1: does the slow neuron learn the weak feature, with a head and without?",
+        "The paper's Figure 7. There the slow neuron begins to learn the strong feature, borrows it from the fast one "
         "through E_21 instead, and learns the weak one; then the head returns to the identity.",
         *panels,
         Panel("Head and noise", "training step", "entry of the head; squared norm", lines),
@@ -61,7 +61,7 @@ def one_path(runs: Runs) -> Curves:
         panels.append(Panel(title, "time (1/η)", "size", lines, marks, log_x=True))
     return Curves(
         "phases",
-        "The four phases along one trajectory",
+        "One trajectory: do the four phases come in turn?",
         f"Gradient flow of infinite batches, replica {replica}, start {start}: {chosen}.",
         panels,
         claims=("four-phases", "substitution", "head-has-the-sign", "rise-and-fall"),
@@ -115,7 +115,7 @@ def over_widths(run: xr.Dataset, strong: float) -> Curves:
     lines = [measured, Curve("law", width, strong**width, dashed=True)]
     return chart(
         "widths",
-        "Without head, wide networks do not collapse as a whole",
+        "Without head, do wide networks collapse as a whole?",
         "Share of networks all of whose neurons end on the strong feature. By the law it is the m-th power of one "
         "neuron's probability, which tends to 1 only with α_1/α_2.",
         Panel("All on the strong feature", "neurons (m)", "share of networks", lines, log_x=True),

@@ -31,8 +31,8 @@ def over_time(runs: Runs, ratio: float, neurons: int, bias_begins: int, pruning_
         "energy-ratio",
         "Energy of rare features over that of common ones",
         f"1 is balance. Left, {_many(neurons)} neurons hold each feature from the start. Right, the same weights and "
-        "data as in the middle, but other neurons are hidden from the logits. The dip there is of the thresholds, "
-        f"which begin at step {bias_begins}.",
+        "data as in the middle, but other neurons are hidden from the logits. A dip from step "
+        f"{bias_begins} on is of the thresholds, which begin there.",
         Panel("Features held from the start", _STEP, _BALANCE, [*planted, straight]),
         Panel("Random start, ranked by size", _STEP, _BALANCE, norm, begins),
         Panel("Random start, ranked by direction", _STEP, _BALANCE, [norm[0], *direction], begins),
@@ -58,8 +58,8 @@ def over_ratio(runs: Runs, planted: str) -> Curves:
     return chart(
         "over-ratio",
         "At the end of training, over the pruning ratio",
-        "Theorem 3.2 assumes that all pruned neurons belong to rare features; once these have caught up, others are "
-        "pruned too. By direction whole features are hidden, and too many of them grow without bound.",
+        "Theorem 3.2 assumes that all pruned neurons belong to rare features; once these have caught up, others may be "
+        "pruned, too. By direction whole features are hidden, which may grow without bound.",
         Panel("Balance", _ALPHA, _BALANCE, ends("energy_ratio")),
         Panel("Common features", _ALPHA, "energy of a common feature (F_maj)", ends("majority_energy"), log_y=True),
         Panel("Who is hidden", _ALPHA, "share that belongs to rare features", of_rare),
@@ -122,7 +122,7 @@ def too_much(runs: Runs) -> Curves:
     size = np.log10(runs["too-much"].largest_energy)
     return chart(
         "too-much",
-        "Prune too much, and weights grow without bound",
+        "Do weights grow without bound where too much is pruned?",
         "The largest energy of any feature, from a planted start. Where fewer neurons are left than there are "
         "features, some features are hidden altogether. A curve ends where the first replica has no finite numbers "
         "any more.",

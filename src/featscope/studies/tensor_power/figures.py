@@ -42,7 +42,7 @@ def paths(runs: Runs, method: PowerMethod, leads: tuple[float, float]) -> Curves
     ]
     return Curves(
         "paths",
-        "The leader takes off, and the rival is left where it is",
+        "Does the leader take off, and is the rival left where it is?",
         f"One sequence each. Left, a leader and a rival whose factor is {method.strongest:g} times as large, 10 % "
         f"behind the threshold, at η = {eta:g}; dashed, the closed forms of small η. Right, rival against leader: by a "
         f"power of {power} a rival stays, unless it was ahead of the threshold (until it passes A); "

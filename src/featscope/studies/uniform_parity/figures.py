@@ -35,7 +35,7 @@ def angles(runs: Runs, laws: Mapping[str, UniformParity]) -> Curves:
     ]
     return chart(
         "angles",
-        "Gradients point at the block from some size of the sample on",
+        "From which size of the sample on do gradients point at the block?",
         "Left: |cosine| of first gradients to the sum of the signs that count, for neurons that are equal on them. "
         "Right: parities of two signs, over the sample of the first step.",
         Panel("Angle", "samples", "|cosine| to the feature", measured, marks, log_x=True),
@@ -49,7 +49,7 @@ def training(study: Study, runs: Runs, samples: int) -> Curves:
     drawn = {study.arm(arm).label: runs[arm] for arm in (PAIR, FOUR, FOUR_SAMPLED, SHUFFLED)}
     return chart(
         "training",
-        "The read-out learns the parity where the first step shows it",
+        "Does the read-out learn the parity where the first step shows it?",
         "First weights stay as the first step leaves them; the read-out is trained on fresh samples. First gradients "
         f"are in closed form, those of four signs, sampled, are of {samples:,} samples.",
         Panel("Accuracy", "step", "accuracy", [curve(r.accuracy, label, within=_UNIT) for label, r in drawn.items()]),
@@ -94,7 +94,7 @@ def lengths(run: xr.Dataset) -> Curves:
         ]
     return chart(
         "lengths",
-        "First gradients shrink with the dimension, slower than printed",
+        "How fast do first gradients shrink with the dimension?",
         "Length of G over the number of signs; dashed, both powers from the first point on.",
         Panel("Length", "d", "‖G‖", lines, log_x=True, log_y=True),
         claims=("gradient-norm-order", "printed-gradient-norm"),

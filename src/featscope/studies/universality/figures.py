@@ -45,7 +45,7 @@ def kept(runs: Runs) -> Bars:
         series[label] = xr.concat([one.drop_vars("step", errors="ignore") for one in each], "kind")
     return bars(
         "kept",
-        "Pre-training on four tasks keeps all features, and each task's own at a quarter",
+        "What does pre-training on four tasks keep of each kind of feature?",
         "Mean squared weight of features in the representation.",
         _KINDS,
         series,
@@ -69,7 +69,7 @@ def errors(runs: Runs) -> Curves:
         panels.append(Panel(title, "labels", "mean absolute error", lines, marks=[(RANK, "r features")], log_x=True))
     return chart(
         "errors",
-        "More tasks in pre-training cost accuracy while labels are fewer than features",
+        "What do more tasks in pre-training cost, and up to how many labels?",
         "Error of linear predictors on one task over labels, by the tasks of pre-training.",
         *panels,
         claims=("few-labels-show-the-gap", "noiseless-gap-vanishes", "many-labels-close-the-gap"),
@@ -87,7 +87,7 @@ def matrices(study: UniversalityArms, runs: Runs) -> Heatmaps:
     names = [starts.get(place, "") for place in range(data.features)]
     return Heatmaps(
         "matrices",
-        "Features of different tasks may share outputs, since they never occur together",
+        "Do features of different tasks share outputs?",
         "Gram matrix of the representation in the features, mean over replicas.",
         {
             label: runs[arm].gram.transpose("replica", "feature", "other").values.mean(0)
@@ -118,7 +118,7 @@ def on_the_way(study: UniversalityArms, runs: Runs) -> Curves:
         panels.append(Panel(study.arm(arm).label, "step", "squared weight", lines))
     return chart(
         "on-the-way",
-        "Spurious features go first; without augmentation they stay",
+        "Do spurious features go first, and do they stay without augmentation?",
         "Mean squared weight of features while training.",
         *panels,
         claims=("spurious-are-dropped", "without-augmentation-they-count-as-shared"),
@@ -145,7 +145,7 @@ def complexity(runs: Runs) -> Curves:
     ]
     return chart(
         "complexity",
-        "Errors grow with the number of tasks, but less than the bounds on them",
+        "Do errors grow with the number of tasks as the bounds on them?",
         "Left: over that of one task. Right: linear CKA with the representation of one task, on its data.",
         Panel("What a task pays", "tasks of pre-training", "over that of one task", left, log_x=True, log_y=True),
         Panel("Similarity", "tasks of pre-training", "linear CKA", right, log_x=True),
@@ -163,7 +163,7 @@ def norms(runs: Runs) -> Curves:
     marks = [(float(run.threshold.isel(rarity=at)[0]), f"threshold, {rare:g}") for at, rare in enumerate(RARE)]
     return chart(
         "norms",
-        "A feature is kept at every norm, far below the threshold of Theorem 7.2's proof",
+        "From which norm on is a feature kept, and where is the threshold of Theorem 7.2's proof?",
         "Mean distance over B of a feature's two values in tables of least loss.",
         Panel("Free representations", "norm B", "distance over B", lines, marks=marks),
         claims=("kept-at-every-norm", "left-out-below-the-threshold", "theorem-7-2-threshold"),

@@ -193,7 +193,7 @@ class FirstDirection(Study):
         growing = [curve(run.length, name, within=POSITIVE) for name, run in arms.items()]
         yield chart(
             "training",
-            "The neuron turns, and grows",
+            "Does the neuron turn, and does it grow?",
             "Left: how well the neuron points along the hidden direction. Right: how long it is.",
             Panel("Direction", "training step", "squared cosine", turning),
             Panel("Length", "training step", "squared length of the weights", growing),

@@ -1,0 +1,36 @@
+"""What the pages say of runs at defaults is so: the quickest study is run again each time, those of minutes by --long.
+
+Trials at other sizes cannot say this: ten claims of one study had no number at its defaults, and at no other size.
+"""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from featscope.registry import find
+from featscope.testing import Trial
+
+DOCS = Path(__file__).parents[2] / "docs"
+LONGER = (
+    "icl-parity",
+    "icl-regression",
+    "imbalance",
+    "looped-transformer",
+    "multi-index",
+    "nuclear-norm",
+    "prediction-head",
+    "pruning",
+    "universality",
+)
+
+
+@pytest.mark.parametrize("name", ["tensor-power", *(pytest.param(name, marks=pytest.mark.long) for name in LONGER)])
+def test_verdicts_at_defaults_are_those_of_the_page(name):
+    study = find(name)[1]()
+    of_page = runpy.run_path(str(DOCS / "verdict_table.py"))["verdicts"]
+    page = of_page((DOCS / "studies" / f"{name}.md").read_text(encoding="utf-8"))
+    claims = Trial(study, replicas=study.default_replicas).healthy
+    expected = {key: claim.verdict + " (not expected to hold)" * (not claim.expected) for key, claim in claims.items()}
+    assert page == expected
+    assert expected
