@@ -24,6 +24,8 @@ from featscope.report.typeset import typeset
         ("$$", "$$"),
         ("-0.03 points (-2) at -1", "\N{MINUS SIGN}0.03 points (\N{MINUS SIGN}2) at \N{MINUS SIGN}1"),
         ("CIFAR-10, 2-4, 1e-5, x-1 and --steps", "CIFAR-10, 2-4, 1e-5, x-1 and --steps"),
+        ("10⁻¹⁵ < 10⁴", '10<span class="power">⁻¹⁵</span> &lt; 10⁴'),
+        ("x² at 10⁻⁵", 'x² at 10<span class="power">⁻⁵</span>'),
         ("", ""),
     ],
 )

@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 
 from featscope.tex import FORMULA
 
+_EXPONENT = re.compile("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{2,}|[⁺⁻][⁰¹²³⁴⁵⁶⁷⁸⁹]")
 _MINUS = re.compile(r"(?<![\w)\]-])-(?=\d)")  # before a number, and not within a name, a range or a power
 
 
@@ -17,13 +18,15 @@ _MINUS = re.compile(r"(?<![\w)\]-])-(?=\d)")  # before a number, and not within 
 def typeset(text: str) -> Markup:
     """HTML of ``text``, escaped but for its mathematics. What is no TeX stays as it was written."""
     words_and_formulas = FORMULA.split(text)
-    parts = [_formula(part) if i % 2 else escape(_set(part)) for i, part in enumerate(words_and_formulas)]
+    parts = [_formula(part) if i % 2 else _words(part) for i, part in enumerate(words_and_formulas)]
     return Markup("").join(parts)
 
 
-def _set(text: str) -> str:
-    """``text`` with minus signs, and in which no line breaks between a number and its per cent."""
-    return _MINUS.sub("\N{MINUS SIGN}", text).replace(" %", "\N{NO-BREAK SPACE}%")
+def _words(text: str) -> Markup:
+    """``text`` with minus signs, no line that breaks between a number and its per cent, and exponents of several
+    characters in one font: those of books have ¹, ² and ³ alone."""
+    plain = _MINUS.sub("\N{MINUS SIGN}", text).replace(" %", "\N{NO-BREAK SPACE}%")
+    return Markup(_EXPONENT.sub(r'<span class="power">\g<0></span>', str(escape(plain))))
 
 
 def _formula(tex: str) -> Markup:

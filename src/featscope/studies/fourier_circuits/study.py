@@ -28,7 +28,7 @@ from featscope.studies.fourier_circuits.arms import (
     TWO,
 )
 from featscope.studies.fourier_circuits.constructed import ConstructedCircuits
-from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.summaries import in_case, in_words, percent, verdict
 from featscope.studies.worst import largest, mean, smallest
 from featscope.theory import fourier_circuits as theory
 
@@ -302,6 +302,7 @@ class FourierCircuits(ConstructedCircuits):
         k, p = self.sizes(TRAINED)
         words = {"holds": "ends at", "fails": "does not end at", "undecided": "may end at"}
         ends = words[verdict(claims, f"trained-margin@{TRAINED}")]
+        decay, even = f"trained-margin@{DECAY}", "even-modulus-with-all@even-modulus"
         exact = {"holds": "has", "fails": "does not have", "undecided": "may have"}
         margin = in_words(100 * last(runs[TRAINED], runs[TRAINED].margin_everywhere), "{:.1f} %")
         return Story(
@@ -314,8 +315,14 @@ class FourierCircuits(ConstructedCircuits):
                 "gamma-star@written-down": "",
                 f"trained-cross-entropy@{TRAINED}": "",
                 f"neurons-single-frequency@{TRAINED}": "",
-                f"trained-margin@{DECAY}": "The strength of the penalty, read as weight decay, does not do it.",
-                "even-modulus-with-all@even-modulus": "Modulo an even number there is a better network than the "
-                "formula allows.",
+                decay: in_case(
+                    claims,
+                    decay,
+                    "The strength of the penalty does it, read as weight decay, too.",
+                    "The strength of the penalty, read as weight decay, does not do it.",
+                ),
+                even: in_case(
+                    claims, even, "Modulo an even number there is a better network than the formula allows.", ""
+                ),
             },
         )

@@ -1,9 +1,7 @@
 """Figure 8.1: how the error falls with loops for prompts of different lengths, and how far it is from the bound."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -154,7 +152,3 @@ class FigureEightOne(LoopedTransformerArms):
         middle = (last / 2).round()
         ends = [run.log_error.where(run["step"] == at).max("step", skipna=True) for at in (middle, last)]
         return ((ends[1] - ends[0]) / (last - middle)).where(run.log_error.notnull().all("step"))
-
-    def of_slope(self, run: xr.Dataset, which: Callable[..., Any]) -> xr.DataArray:
-        """A slope that follows from κ, mean over prompts."""
-        return xr.apply_ufunc(which, run.kappa).mean("prompt")

@@ -45,6 +45,8 @@ def figure_8_1(study: Study, runs: Runs, lengths: Sequence[str]) -> Curves:
             "condition number κ",
             "fall of log squared error a loop",
             [Curve("every prompt", kappa[order], speed[order]), *theory_lines],
+            log_x=True,
+            log_y=True,
         ),
         claims=(
             "below-the-line",

@@ -337,7 +337,8 @@ class LoopedTransformer(FigureEightOne):
         same = of_all(c.verdict for c in claims if c.id == "equals-gradient-descent" and c.expected)
         step = {"holds": "is", "fails": "is not always", "undecided": "may be"}[same]
         slope, printed = (
-            in_words(self.of_slope(runs[last], which), "{:.1f}") for which in (theory.slope, theory.printed_slope)
+            in_words(-mean(slopes), "{:.1f}")
+            for slopes in (self.measured_slope(runs[last]), apply_ufunc(theory.printed_slope, runs[last].kappa))
         )
         learned = verdict(claims, f"training-ends-near-the-construction@{TRAINED}")
         words = {"holds": "finds this", "fails": "does not find this", "undecided": "may not find this"}[learned]

@@ -35,7 +35,7 @@ from featscope.studies.multi_index.arms import (
     SPAN_NONE,
     MultiIndexArms,
 )
-from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.summaries import in_case, in_words, percent, verdict
 from featscope.studies.worst import mean
 from featscope.theory import multi_index as theory
 
@@ -332,6 +332,7 @@ class MultiIndexStudy(MultiIndexArms):
         """From how many samples on, and what it is good for."""
         words = {"holds": "finds", "fails": "does not find", "undecided": "may find"}
         found = words[verdict(claims, f"subspace-is-recovered@{SPAN}")]
+        printed = f"network-learns-as-printed@{ERRORS}"
         half = float(half_at(self.placed(runs[SPAN], SPAN).share.isel(dimension=-1)).mean(skipna=False))
         since = f": half of the step lies in them from {half:.2f} samples a squared dimension on"
         network, random = (runs[ERRORS][name].isel(width=-1) for name in ("network", "random"))
@@ -347,7 +348,7 @@ class MultiIndexStudy(MultiIndexArms):
                 f"{in_words(runs[SPAN].cosine.isel(ratio=-1), '{:.3f}')}.",
                 f"network-beats-random-features@{ERRORS}": f"Error {percent(network)} of the mean square, against "
                 f"{percent(random)}, at the largest width.",
-                f"network-learns-as-printed@{ERRORS}": "The text forgets to add the linear part back.",
+                printed: in_case(claims, printed, "", "The text forgets to add the linear part back."),
                 f"cubic-part-is-noise@{SPAN_CUBIC}": "",
             },
         )

@@ -11,7 +11,7 @@ from featscope.figures import Curve, Curves, Panel
 from featscope.studies.base import Runs, Story
 from featscope.studies.nuclear_norm.arms import CROSSINGS, FIXED_NU, FREE_ERM, FREE_NU, MATCHED, PLANE
 from featscope.studies.nuclear_norm.solved import DECAYS, LEVELS, NORMS, RATIOS
-from featscope.studies.summaries import chart, curve, in_words, percent, verdict
+from featscope.studies.summaries import chart, curve, in_case, in_words, percent, verdict
 from featscope.theory import nuclear_norm as theory
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ def story(runs: Runs, claims: Sequence[Claim]) -> Story:
     (_, decay), (_, norm) = accuracies
     words = {"holds": "turns the boundary less", "fails": "does not turn the boundary less"}
     own = verdict(claims, f"matched-loss-ordering@{PLANE}")
+    crossing, drops = "ood-crossing@dimensions", "nuclear-norm-drops-the-environment@dimensions"
+    printed, scale = f"toy-as-printed@{PLANE}", f"scale-degeneracy@{FREE_NU}"
     tilts = [in_words(run[f"{path}_matched"].isel(level=at)) for path in ("l2", "nu")]
     return Story(
         f"At equal training loss the nuclear norm {words.get(own, 'is not known to turn the boundary less')}: "
@@ -135,9 +137,19 @@ def story(runs: Runs, claims: Sequence[Claim]) -> Story:
         "to 7 for every boundary.",
         {
             f"matched-loss-ordering@{PLANE}": "",
-            "ood-crossing@dimensions": "A quarter of the dimension that the proposition asks for.",
-            "nuclear-norm-drops-the-environment@dimensions": "What the theory shows of a bounded rank only.",
-            f"toy-as-printed@{PLANE}": "The printed pair of accuracies is not possible.",
-            f"scale-degeneracy@{FREE_NU}": "Fix the head, or bound it.",
+            crossing: in_case(
+                claims,
+                crossing,
+                "A quarter of the dimension that the proposition asks for.",
+                "Not at a quarter of the dimension that the proposition asks for.",
+            ),
+            drops: in_case(claims, drops, "What the theory shows of a bounded rank only.", ""),
+            printed: in_case(
+                claims,
+                printed,
+                "The printed pair of accuracies is possible.",
+                "The printed pair of accuracies is not possible.",
+            ),
+            scale: in_case(claims, scale, "Fix the head, or bound it.", ""),
         },
     )

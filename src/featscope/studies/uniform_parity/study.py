@@ -13,7 +13,7 @@ from featscope.claims import POSITIVE, SHARE, STATED, Claim, Found, bound, fitte
 from featscope.figures import Figure
 from featscope.studies.base import Runs, Story, farthest, last
 from featscope.studies.gradient_features.probes import TESTED
-from featscope.studies.summaries import percent, verdict
+from featscope.studies.summaries import in_case, percent, verdict
 from featscope.studies.uniform_parity import figures
 from featscope.studies.uniform_parity.arms import (
     CONES,
@@ -354,19 +354,20 @@ class UniformParityStudy(FirstGradientClaims):
         )
         opened = float(opens_at(self.placed(runs[FOUR_ANGLES], FOUR_ANGLES)).mean(skipna=False))
         within = f"Within 45 degrees from {opened:,.0f} samples on." if np.isfinite(opened) else ""
+        form, norm = f"first-gradient-on-block@{ENUMERATED}", f"printed-gradient-norm@{CONES}"
         return Story(
-            "First gradients show which signs a parity is of: after one step on all inputs a network "
-            f"{exact} one of four in {self.four_dimension}; on {self.four_samples:,} samples it {sampled} it.",
+            f"After one step on all inputs a network {exact} a parity of four of {self.four_dimension} signs; on "
+            f"{self.four_samples:,} samples it {sampled} it.",
             "A parity is the product of a few of many random signs. The first figure shows how near the first gradient "
             "of a neuron comes to the sum of these signs as the sample grows; dashed, what is predicted, and at the "
             "line it is within 45 degrees.",
             {
                 f"angle-opens-at@{FOUR_ANGLES}": within,
-                f"first-gradient-on-block@{ENUMERATED}": "Exact over all inputs; the text lacks a factor 1/2.",
+                form: in_case(claims, form, "Exact over all inputs; the text lacks a factor 1/2.", ""),
                 f"trained-with-exact-gradient@{FOUR}": "",
                 f"trained-with-sampled-gradient@{FOUR_SAMPLED}": f"It ends at "
                 f"{percent(last(runs[FOUR_SAMPLED], runs[FOUR_SAMPLED].accuracy))}.",
-                f"printed-gradient-norm@{CONES}": "The printed power of d is wrong.",
+                norm: in_case(claims, norm, "The printed power of d is right.", "The printed power of d is wrong."),
             },
         )
 

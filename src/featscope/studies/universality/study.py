@@ -14,12 +14,12 @@ import xarray as xr
 from featscope.claims import POSITIVE, SHARE, STATED, Claim, Found, bound, fitted_exponent, identity, ordering, scaling
 from featscope.figures import Figure
 from featscope.studies.base import Runs, Story, last
-from featscope.studies.summaries import in_words, percent, verdict
+from featscope.studies.summaries import in_case, in_words, of_all, percent, verdict
 from featscope.studies.universality import figures
 from featscope.studies.universality.arms import JOINT, LABELS, SPECIFIC, TUNED, TURNED, TWO
 from featscope.studies.universality.hidden import ZERO
 from featscope.studies.universality.labelled import NOISE, RANK, RANKS, ROW, SAMPLES, SHARED, TASKS, betas
-from featscope.studies.universality.linear import LinearClaims
+from featscope.studies.universality.linear import EVEN, LinearClaims
 from featscope.studies.worst import largest, mean, smallest
 from featscope.theory import universality as theory
 
@@ -322,22 +322,38 @@ class Universality(LinearClaims):
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """What is kept, what it costs, and what fine-tuning gets back."""
         joint, error = runs[JOINT], runs[LABELS].error.isel(samples=FEW, noise=0)
-        own = percent(last(joint, joint.private).mean("task"))
-        words = {"holds": "a fourth of the weight", "fails": "another share than a fourth"}
-        said = words.get(verdict(claims, f"shared-one-private-1-over-t@{JOINT}"), "an unknown share")
+        shared, own = percent(last(joint, joint.shared)), percent(last(joint, joint.private).mean("task"))
+        law = "shared-one-private-1-over-t"
+        kept, always = f"{law}@{JOINT}", of_all(verdict(claims, f"{law}@{arm}") for arm in EVEN) == "holds"
+        few, turned, room = (
+            f"noiseless-gap-vanishes@{LABELS}",
+            f"finetune-near-wstar@{TURNED}",
+            f"superposed-solution-equal-loss@{TWO}",
+        )
         costs = (error.isel(weight=TASKS.index(4)) / error.isel(weight=0)).mean()
         return Story(
-            f"Pre-training on four tasks keeps shared features in full and gives each task's own {said} ({own}). "
+            f"Pre-training on four tasks keeps {shared} of the weight of shared features and {own} of each task's own"
+            f"{in_case(claims, kept, ', as the proposition has it', ', which is not what the proposition has')}. "
             f"With half as many labels as features, errors are {in_words(costs)} times as large.",
             "Each of four tasks has 4 features that all share and 4 of its own; 8 more are changed by augmentation. A "
-            "representation has room for 8. Bars are squared weights: what is pre-trained on one task keeps its 8, the "
-            "joint one spreads half of its room over all tasks, and fine-tuning without labels takes some back. With "
-            "many labels the difference in errors is gone.",
+            "representation has room for 8. Bars are squared weights of features: of one that is pre-trained on one "
+            "task, of one on all four, and of this after fine-tuning on the one, without labels."
+            + in_case(
+                claims,
+                f"many-labels-close-the-gap@{LABELS}",
+                " With many labels the difference in errors is gone.",
+                " The difference in errors stays with many labels.",
+            ),
             {
-                f"shared-one-private-1-over-t@{JOINT}": "For any number of shared features, not only half.",
-                f"noiseless-gap-vanishes@{LABELS}": "The cost is one of few labels.",
-                f"superposed-solution-equal-loss@{TWO}": "As many outputs as one task has features are enough.",
-                f"finetune-near-wstar@{TURNED}": "From that optimum other tasks pay for fine-tuning.",
+                kept: "For any number of shared features, not only half." if always else "",
+                few: in_case(claims, few, "The cost is one of few labels.", "Many labels cost more, too."),
+                room: in_case(claims, room, "As many outputs as one task has features are enough.", ""),
+                turned: in_case(
+                    claims,
+                    turned,
+                    "From that optimum, too.",
+                    "From that optimum other tasks pay for fine-tuning.",
+                ),
                 f"finetune-near-wstar@{TUNED}": "",
             },
         )
