@@ -12,12 +12,18 @@ from featscope.report import write_page
 from featscope.report.typeset import typeset
 
 
+X = '<math display="inline"><mrow><mi>x</mi></mrow></math>'
+
+
 @pytest.mark.parametrize(
     ("text", "html"),
     [
         ("a < b & c", "a &lt; b &amp; c"),
-        ("$x$", '<math display="inline"><mrow><mi>x</mi></mrow></math>'),
-        ("of <i> $x$", 'of &lt;i&gt; <math display="inline"><mrow><mi>x</mi></mrow></math>'),
+        ("$x$", X),
+        ("of <i> $x$", f"of &lt;i&gt; {X}"),
+        ("f ($x$), [$x$", f'f <span class="whole">({X}),</span> <span class="whole">[{X}</span>'),
+        ("($x$ < 1)", f'<span class="whole">({X}</span> &lt; 1)'),
+        ("$x$$x$.", f'{X}<span class="whole">{X}.</span>'),
         ("it costs $5", "it costs $5"),
         ("a $5 and $6 prompt", "a $5 and $6 prompt"),
         ("$x_{$ is unfinished", "$x_{$ is unfinished"),

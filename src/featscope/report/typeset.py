@@ -11,15 +11,26 @@ from markupsafe import Markup, escape
 from featscope.tex import FORMULA
 
 _EXPONENT = re.compile("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{2,}|[⁺⁻][⁰¹²³⁴⁵⁶⁷⁸⁹]")
+_MARKS = re.compile(r"[.,;:!?)\]]*")
 _MINUS = re.compile(r"(?<![\w)\]-])-(?=\d)")  # before a number, and not within a name, a range or a power
 
 
 @cache
 def typeset(text: str) -> Markup:
     """HTML of ``text``, escaped but for its mathematics. What is no TeX stays as it was written."""
-    words_and_formulas = FORMULA.split(text)
-    parts = [_formula(part) if i % 2 else _words(part) for i, part in enumerate(words_and_formulas)]
-    return Markup("").join(parts)
+    parts, at = [], 0
+    for found in FORMULA.finditer(text):
+        begin = found.start() - text.startswith(("(", "["), max(0, found.start() - 1), found.start())
+        end = found.end() + len(_MARKS.match(text, found.end())[0])  # type: ignore[index]  # which may be empty
+        before, after = text[begin : found.start()], text[found.end() : end]
+        parts += [_words(text[at:begin]), _whole(before, _formula(found[1]), after)]
+        at = end
+    return Markup("").join([*parts, _words(text[at:])])
+
+
+def _whole(before: str, formula: Markup, after: str) -> Markup:
+    """A formula and the marks beside it, between which browsers would break lines."""
+    return Markup('<span class="whole">{}{}{}</span>').format(before, formula, after) if before or after else formula
 
 
 def _words(text: str) -> Markup:
