@@ -25,6 +25,7 @@ LONGER = (
 )
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", ["tensor-power", *(pytest.param(name, marks=pytest.mark.long) for name in LONGER)])
 def test_verdicts_at_defaults_are_those_of_the_page(name):
     study = find(name)[1]()
