@@ -38,7 +38,13 @@ def test_it_is_taken_on_the_processor():
 
 def test_what_is_added_to_a_training_takes_all_float64_so(monkeypatch):
     double = torch.Tensor.double
-    for name in ("losses.nuclear_norm", "probes.collapse", "probes.gradient_features", "probes.gradient_outer_product"):
+    for name in (
+        "numbers",
+        "losses.nuclear_norm",
+        "probes.collapse",
+        "probes.gradient_features",
+        "probes.gradient_outer_product",
+    ):
         monkeypatch.setattr(import_module(f"featscope.{name}"), "in_double", lambda values: double(values))
     monkeypatch.setattr(torch.Tensor, "double", refused)
     torch.manual_seed(0)

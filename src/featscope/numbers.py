@@ -38,6 +38,13 @@ def in_double(values: Tensor) -> Tensor:
     return (values.cpu() if values.device.type in _NO_FLOAT64 else values).double()
 
 
+def unit_vectors(values: Float[Tensor, "*row entry"]) -> Float[Tensor, "*row entry"]:
+    """``values`` over the norms of their rows, in float64, however short rows are; 0 where all entries are."""
+    values = in_double(values)
+    norms = values.norm(dim=-1, keepdim=True)
+    return values / norms.where(norms > 0, torch.ones_like(norms))
+
+
 def as_written(device: torch.device) -> AbstractContextManager[Any]:
     """Products have the precision of what is multiplied, also within ``torch.autocast``."""
     automatic = torch.amp.is_autocast_available(device.type)

@@ -232,3 +232,13 @@ def test_things_that_were_not_seen_may_lie_at_either_end():
     _, otherwise = interval_of_share(np.zeros(8), trials)
     found = interval_where_all_agree(0.75, trials, (0.0, 1.0))
     assert found == pytest.approx((0.75 - 0.75 * otherwise, 0.75 + 0.25 * otherwise))
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_shares_that_reach_an_end_are_drawn_in_before_their_logits_have_student_s_interval(mirrored):
+    shares = np.array([0.96, 0.97, 0.98, 0.99, 1.0])
+    drawn_in = (4 * shares + 0.5) / 5
+    logits = np.log(drawn_in / (1 - drawn_in))
+    least = 1 / (1 + np.exp(stats.t.ppf(0.995, 4) * logits.std(ddof=1) / 5**0.5 - logits.mean()))
+    low, high = interval_of_mean(1 - shares if mirrored else shares, within=(0.0, 1.0))
+    assert (1 - high if mirrored else low) == pytest.approx(least)

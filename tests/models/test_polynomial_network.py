@@ -93,3 +93,8 @@ def test_wrong_options_are_named():
         Polynomial(neurons=-1)
     with pytest.raises(ConfigError, match=r"scale = 0 .* > 0"):
         Polynomial(scale=0)
+
+
+def test_a_label_that_is_the_smallest_itself_is_compared_with_wrong_ones_alone():
+    largest, smallest = label_margins(torch.tensor([[-1.0, 0.0, 2.0]]), torch.tensor([0]))
+    assert (largest.item(), smallest.item()) == (-3, -1)

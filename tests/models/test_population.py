@@ -112,7 +112,8 @@ def test_without_normalisation_the_path_is_that_of_the_plain_loss():
     y = OrderParameters(here[:, :2, None], (here[:, 2:] @ here[:, 2:].T)[..., None], torch.zeros(M, M, 1).double())
     found = OrderParameters.unpack(of.velocity(y.pack(), M), M).b[..., 0]
     ratio = found / -to_w[:, :2]
-    torch.testing.assert_close(ratio, ratio[0, 0].expand_as(ratio))
+    slower = (1 + here[:, :2].square().sum()) ** -3
+    torch.testing.assert_close(ratio, slower.expand_as(ratio))
 
 
 def test_packing_can_be_undone():
@@ -196,3 +197,9 @@ def test_networks_know_the_constants_of_their_replica_and_move_as_the_population
 
 def test_the_losses_normalisation_is_the_populations():
     assert NonContrastive().normalization == constants().normalization
+
+
+def test_a_tied_head_moves_as_both_of_its_entries_do_in_the_mean():
+    y = somewhere(M, 20)
+    tied, free = (OrderParameters.unpack(constants(20, tied=t).velocity(y.pack(), M), M).e for t in (True, False))
+    torch.testing.assert_close(tied, (free + free.transpose(0, 1)) / 2)

@@ -105,3 +105,9 @@ def test_the_tangent_model_is_the_linear_part_of_the_network():
 def test_options_out_of_range_are_named(made, message):
     with pytest.raises(ConfigError, match=message):
         made()
+
+
+def test_an_answer_of_exactly_1_pulls_and_is_not_inside():
+    layers = Layers(torch.zeros(1, 1, 2), torch.ones(1, 1), torch.ones(1, 1))
+    found = pull(layers, torch.zeros(1, 3, 2), torch.ones(1, 3), 0.0)
+    assert (found.outer.item(), found.inside.item()) == (1, 0)

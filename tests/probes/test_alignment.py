@@ -79,3 +79,13 @@ def test_lucky_neurons_have_their_share_of_the_feature_energy():
 
 def test_a_member_has_more_than_half_of_the_largest():
     assert members(torch.tensor([[[1.0, 0.4, 0.6]]])).tolist() == [[[True, False, True]]]
+
+
+@pytest.mark.parametrize("length", [1e-10, 1e-22, 1e-30])
+def test_cosines_do_not_depend_on_how_short_weights_have_become(length):
+    """Squares of 1e-22 are no numbers of float32."""
+    torch.testing.assert_close(alignment(length * WEIGHT, FEATURES), alignment(WEIGHT, FEATURES))
+
+
+def test_a_feature_with_half_of_the_largest_cosine_is_a_member_still():
+    assert members(torch.tensor([[[0.5, -0.25, 0.24]]])).tolist() == [[[True, True, False]]]

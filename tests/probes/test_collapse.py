@@ -205,3 +205,18 @@ def test_pairs_off_the_axes_are_compared_row_by_row():
 @pytest.mark.parametrize("values", [[1e-9, 2e-9, 5e-9], [1e4, 1.001e4, 0.999e4]])
 def test_what_is_constant_goes_by_the_size_of_values(values):
     assert constant_dimensions(torch.tensor(values)[:, None]).tolist() == [False]
+
+
+@pytest.mark.parametrize("length", [1e-13, 1e-30])
+def test_how_short_embeddings_are_does_not_matter_to_their_directions(length):
+    z, other = gaussian(20, 3), gaussian(40, 3)[20:]
+    for measure in (spread, uniformity):
+        torch.testing.assert_close(measure(length * z), measure(z), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(pair_alignment(length * z, length * other), pair_alignment(z, other))
+
+
+@pytest.mark.parametrize("t", [2.0, 30.0, 100.0])
+def test_uniformity_of_orthogonal_samples_is_minus_twice_its_t(t, monkeypatch):
+    monkeypatch.setattr("featscope.probes.collapse._ROWS", 3)
+    assert float(uniformity(torch.eye(8), t)) == pytest.approx(-2 * t)
+    assert uniformity(torch.eye(8)[:1], t).isnan()

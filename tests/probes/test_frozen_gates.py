@@ -87,3 +87,12 @@ def test_neurons_that_the_logits_do_not_see_are_taken_from_keys_alone():
     (expected,) = torch.autograd.grad((pulled * at.representation(theta)).sum() / 32, theta)
     torch.testing.assert_close(at.gradient(kept), expected)
     assert float((at.gradient(kept) - at.gradient()).abs().max()) > 1e-3
+
+
+def test_other_weights_are_as_far_off_as_weights_are_large():
+    """300 numbers a scale: their root mean square within 5 standard errors, 0.2."""
+    at, _ = frozen(4 * drawn(5, 6))
+    near, far = torch.stack(at.around(STREAMS.at("around"), (0.1, 2.0), 5)).unflatten(0, (2, 5)) - at.w
+    size = at.w.square().mean().sqrt()
+    assert float(near.square().mean().sqrt() / size) == pytest.approx(0.1, rel=0.2)
+    assert float(far.square().mean().sqrt() / size) == pytest.approx(2.0, rel=0.2)

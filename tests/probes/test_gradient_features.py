@@ -112,3 +112,30 @@ def test_truths_in_place_of_signs_are_refused():
     batches = [(torch.randn(8, 3), torch.arange(8) % 4)]
     with pytest.raises(ValueError, match=r"signs gives 0: allowed are -1 and 1\. .* 2\.0 \* \(y == 3\) - 1"):
         simplified_gradient_of_layer(nn.Linear(3, 5), batches, at="", signs=lambda y: y == 3)
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-10, 1e-20])
+def test_small_gradients_agree_with_weights_as_large_ones_do(size):
+    """Squares of gradients of 1e-5 are 1e-10; of replicas each has its own size."""
+    weight = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    gram, other = weight.mT @ weight, torch.diag(torch.arange(1.0, 5.0))
+    assert float(matrix_agreement(gram, size * gram)) == pytest.approx(1)
+    pair = torch.stack([gram, size * gram])
+    torch.testing.assert_close(matrix_agreement(pair, other.expand(2, -1, -1)), matrix_agreement(gram, other).expand(2))
+    assert float(matrix_agreement(gram, 0 * gram)) == 0
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-13])
+def test_directions_are_found_however_short_gradients_are_and_on_either_side(size):
+    axes = torch.eye(6)[:2]
+    signs = torch.tensor([1.0, -1.0]).repeat(15)[:, None]
+    gradients = torch.cat([signs * axes[:1], axes[1:].expand(10, -1)])
+    gradients += 0.05 * torch.randn(40, 6, generator=torch.Generator().manual_seed(0))
+    found = gradient_features(size * gradients, cone=0.1)
+    assert found.shares.tolist() == pytest.approx([0.75, 0.25])
+    assert torch.allclose((found.directions @ axes.mT).abs(), torch.eye(2), atol=0.05)
+
+
+def test_a_direction_of_just_as_many_neurons_as_are_asked_for_counts():
+    gradients = torch.cat([torch.eye(4)[:1].expand(3, -1), torch.eye(4)[1:2]])
+    assert gradient_features(gradients, cone=0.1, least=0.25).shares.tolist() == [0.75, 0.25]

@@ -47,3 +47,15 @@ def test_without_noise_there_is_no_unit_to_measure_in():
     assert found.off_features.isnan().all()
     assert found.noise.isnan().all()
     assert found.along_features.isfinite().all()
+
+
+def test_other_pairs_that_are_the_same_pull_as_a_pair_s_own(monkeypatch):
+    drawn = SparseTokensSource.pairs
+
+    def one_for_all(self, draws, count, dtype=torch.float32):
+        batch = drawn(self, draws, count, dtype)
+        return batch._replace(x=batch.x[:, :1].expand_as(batch.x), y=batch.y[:, :1].expand_as(batch.y))
+
+    monkeypatch.setattr(SparseTokensSource, "pairs", one_for_all)
+    found = pull()
+    torch.testing.assert_close(found.of_negatives, found.along_features.mean(-1))

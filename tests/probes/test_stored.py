@@ -6,9 +6,11 @@ import xarray as xr
 
 from featscope.probes.stored import (
     common_and_rare,
+    first_look,
     growth,
     in_words,
     last_look,
+    lucky_alone,
     off_features,
     reached,
     sorted_by_feature,
@@ -61,3 +63,21 @@ def test_neurons_are_sorted_by_the_feature_of_which_they_have_most_at_the_end():
 def test_the_last_look_is_no_later_than_it_is_asked_for():
     run = xr.Dataset(coords={"step": [0, 5, 9]})
     assert [last_look(run, until) for until in (0.0, 8.9, 9.0, np.inf)] == [0, 5, 9, 9]
+
+
+def test_an_event_at_the_start_was_not_waited_for():
+    np.testing.assert_array_equal(reached(xr.DataArray([0, 1], dims="replica")), [np.nan, 1])
+
+
+def test_a_series_is_looked_at_first_at_the_event_itself_or_after_it():
+    run = xr.Dataset(coords={"replica": range(4), "step": [0, 5, 9]})
+    series = xr.DataArray(np.arange(12.0).reshape(4, 3), dims=("replica", "step"))
+    found = first_look(run, series, xr.DataArray([5, 6, 10, -1], dims="replica"))
+    np.testing.assert_array_equal(found, [1, 5, np.nan, np.nan])
+
+
+def test_neurons_are_lucky_alone_for_a_feature_beside_which_no_other_is_large():
+    """Of three features log d/d is 0.37: the first has two of them, and the last is not sure of its own."""
+    shares = np.array([[0.6, 0.4, 0.0], [0.7, 0.2, 0.1], [0.5, 0.25, 0.25]])
+    run = trajectory(np.sqrt(np.pad(shares, ((0, 0), (0, 1))))[None, None], [0])
+    assert lucky_alone(run, 1.0, 1.5).values[0].tolist() == [[False] * 3, [True, False, False], [False] * 3]

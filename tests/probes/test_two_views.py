@@ -66,3 +66,10 @@ def test_the_positive_term_is_a_mean_over_samples():
     assert linear.shape == (2, 40, 6)
     torch.testing.assert_close(linear.float(), expected, rtol=0, atol=0.05)
     assert not torch.equal(views.positive_term("one"), views.positive_term("other"))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("view", "is_there"), [(RandomMask(), 1.0), (SameSample(), 0.0)])
+def test_the_mask_moves_neurons_and_spills_features_and_without_it_nothing_does(view, is_there):
+    assert seen(view).perturbation_ratio().tolist() == pytest.approx([is_there] * 2, abs=0.1)
+    assert seen(view).crosstalk().tolist() == pytest.approx([is_there] * 2, abs=0.25)

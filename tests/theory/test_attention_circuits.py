@@ -23,3 +23,13 @@ def test_wide_heads_come_to_exponential_shares_and_narrow_ones_are_above():
     few, many = (theory.exponential_share(theory.half_plane(p), 4) for p in (7, 17))
     assert theory.share_at_start(7, 64, 64, 4, 600) == pytest.approx(few, rel=0.03)
     assert theory.share_at_start(17, 32, 2, 4, 600) > 1.2 * many  # of 18 bins four hold half in any case
+
+
+def test_shares_at_the_start_are_those_of_matrices_that_are_made():
+    """5 x 5 matrices of 8 hidden and 2 head dimensions: eight bins, the two largest of them."""
+    rng = np.random.default_rng(0)
+    embedding, key, query = (rng.normal(size=(4000, 8, n)) for n in (5, 2, 2))
+    matrices = embedding.swapaxes(1, 2) @ key @ query.swapaxes(1, 2) @ embedding
+    power = np.sort((np.abs(np.fft.fft2(matrices)) ** 2)[:, 1:, 1:3].reshape(4000, 8), 1)
+    made = (power[:, -2:].sum(1) / power.sum(1)).mean()
+    assert theory.share_at_start(5, 8, 2, 2) == pytest.approx(made, rel=0.02)

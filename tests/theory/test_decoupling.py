@@ -241,3 +241,23 @@ def test_theory_shares_no_code_with_what_it_predicts():
     }
     others = [name for name in imported if not name.startswith("featscope.theory")]
     assert not [name for name in others if name.split(".")[0] in ("featscope", "torch")]
+
+
+def test_what_batches_add_is_made_of_second_moments_over_all_masks():
+    """A step with K = 1: those of x⁺ along the features and off them, times that of h(x⁺⁺)."""
+    m, masks = spread_frame(), np.array(list(product([0, 2], repeat=D1)))
+    moments = second_moments(m) * (masks.T @ masks) / len(masks)
+    inside, whole = np.trace(m.T @ moments @ m), np.trace(moments)
+    added = stage1(1.0).energies(1)[1] - stage1().energies(1)[1]
+    np.testing.assert_allclose(added, 0.1**2 * whole / D1 * np.array([inside, whole - inside]), rtol=1e-10)
+
+
+def test_what_the_mask_moves_a_neuron_by_is_the_sum_over_all_codes_and_masks():
+    m, w, signs = frame(), weights(), np.array(list(product([-1, 1], repeat=D1)))  # I - 2D
+    moments = second_moments(m) * (signs.T @ signs) / len(signs)
+    expected = np.einsum("ni,ij,nj->n", w, moments, w)
+    np.testing.assert_allclose(theory.mask_perturbation(w, m, P, S2), expected, atol=1e-13)
+
+
+def test_constants_of_lucky_and_sure_neurons_differ_by_gamma_c0():
+    assert theory.sure_constant() - theory.lucky_constant() == pytest.approx(0.01 * 0.01)

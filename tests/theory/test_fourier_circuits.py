@@ -84,3 +84,11 @@ def test_identities():
     terms = theory.cosine_terms(values)
     assert terms.shape == (10, 8)
     np.testing.assert_allclose(terms.sum(-1), np.cos(values.sum(-1)), atol=1e-14)
+
+
+@pytest.mark.parametrize("inputs", [2, 3, 4])
+def test_the_mass_of_frequency_half_p_is_that_of_the_ratio(inputs):
+    """Mass 1 for each of p/2 - 1 frequencies and its own; without it, (p - 1)/2 of mass 1 are in place of p/2."""
+    for p in (4, 8):
+        masses = p / 2 - 1 + theory.nyquist_mass(inputs, p)
+        assert theory.even_ratio_with_all(inputs, p) == pytest.approx((p - 1) / 2 / masses)

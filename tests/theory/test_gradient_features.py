@@ -75,3 +75,8 @@ def test_gradients_of_a_neuron_for_one_block_are_those_of_all_inputs(blocks, blo
     assert own @ direction == pytest.approx(np.linalg.norm(own))
     cosine = mirrored @ direction / np.linalg.norm(mirrored)
     assert cosine == pytest.approx(theory.mirrored_cosine(blocks, block, tuned))
+
+
+def test_knots_of_a_mixture_are_in_units_of_its_spread():
+    unit = 0.5 * sqrt(np.log(100))
+    assert theory.mixture_network((1, -1), 100, 1.0, 0.5)(np.array([[3 * unit, 0.0]])) == pytest.approx(1.0)

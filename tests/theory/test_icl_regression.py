@@ -92,3 +92,10 @@ def test_other_blocks_need_more_examples_the_weaker_the_next_direction():
 def test_biases_square_what_is_left_of_the_task():
     assert theory.residual_bias([1.0, 0.0], [2.0, 0.5], [1.0, -3.0]) == pytest.approx(0.5 * 9)
     assert theory.shrinkage_bias([0.25, 0.0], [2.0, 0.5], [-3.0, 1.0]) == pytest.approx(2 * 0.25 * 9)
+
+
+def test_the_power_of_the_spectrum_is_3_and_printed_as_2():
+    v, spectrum, task = [0.5, 1.0], [2.0, 0.5], [1.0, 3.0]
+    both = (2 + 4.5) * (1 + 0.25)
+    assert theory.input_noise(v, spectrum, task, 10) == pytest.approx((0.25 * 8 + 9 * 0.125 + both) / 10)
+    assert theory.input_noise(v, spectrum, task, 10, power=2) == pytest.approx((0.25 * 4 + 9 * 0.25 + both) / 10)

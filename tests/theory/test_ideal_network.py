@@ -5,6 +5,7 @@ from math import log, sqrt
 
 import numpy as np
 import pytest
+from scipy.linalg import hadamard
 
 from featscope.theory.decoupling import activity, noise_variance, order_kept, orthogonal_rows_loss
 from featscope.theory.ideal_network import IdealNetwork, fires, soft_threshold_moments
@@ -86,3 +87,35 @@ def test_the_loss_by_noise_alone_is_that_of_samples():
 @pytest.mark.parametrize("s2", [2.4142, 2.5, 100.0])
 def test_where_single_pairs_outweigh_all_others_no_loss_by_noise_is_small(s2: float):
     assert orthogonal_rows_loss(255, 1.0, s2, 1.0, 8) == np.inf
+
+
+def test_one_feature_that_is_always_there_settles_where_its_logit_is_known():
+    """No noise, no crosstalk; the negative is the anchor's own or its opposite, one in two. The pull is
+    (1 - t)/(1 + e^(2a)), a = F (1 - t)²/τ."""
+    amplitude, loss = IdealNetwork(1.0, 0.0, 1, 10**12, 0.4).saturation(0.5, 0.05, 2000, 1)
+    logit = log(0.6 / 0.05 - 1) / 2
+    assert amplitude == pytest.approx(0.5 * logit / 0.36, rel=0.02)
+    assert loss == pytest.approx(0.5 * (log(2) + np.log1p(np.exp(-2 * logit))) / 2, rel=0.02)
+
+
+def test_amplitudes_balance_the_decay_on_masked_samples():
+    """The gradient along the weights, keys held fixed, on views of samples in 64 dimensions: flat features."""
+    network, decay, draws = IdealNetwork(0.2, 0.03, 8, 64, 0.5), 0.05, np.random.default_rng(0)
+    amplitude, loss = network.saturation(1.0, decay, 256, 64)
+    dictionary, pulls, losses = hadamard(64)[:, 1:9] / 8, [], []
+    for _ in range(60):
+        z = draws.choice([-1, 0, 1], p=[0.1, 0.8, 0.1], size=(320, 8))
+        x = z @ dictionary.T + sqrt(0.03) * draws.standard_normal((320, 64))
+        mask = 2 * draws.integers(0, 2, size=(256, 64))
+        first, second = (kept * x[:256] @ dictionary for kept in (mask, 2 - mask))
+        positive, keys = soft(second, 0.5), soft(x[256:] @ dictionary, 0.5)
+        likeness, slope = (
+            np.concatenate([(seen * positive).sum(1, keepdims=True), seen @ keys.T], 1)
+            for seen in (soft(first, 0.5), first * (abs(first) > 0.5))
+        )
+        share = np.exp(amplitude * likeness)
+        share /= share.sum(1, keepdims=True)
+        losses.append(-np.log(share[:, 0]).mean())
+        pulls.append((slope[:, 0] - (share * slope).sum(1)).mean())
+    assert np.mean(pulls) == pytest.approx(8 * decay, rel=0.04)
+    assert np.mean(losses) == pytest.approx(loss, rel=0.01)

@@ -21,3 +21,10 @@ def test_the_gain_is_that_of_attended_tokens():
     first, second = attended(), attended()
     found = (first[:, :3] * second[:, :3]).mean(0) / (tokens**2 * p)
     assert linear_attention_gain(p, tokens, inputs, noise) == pytest.approx(found, rel=0.05)
+
+
+@pytest.mark.parametrize(("tokens", "added"), [(1, 3.0), (2, 4.0)])
+def test_what_noise_adds_in_one_dimension_is_a_third_moment(tokens, added):
+    """E x³ = s³ + 3σ²s of one token, and E (x² + x'²)(x + x')/2 = 2s³ + 4σ²s of two."""
+    gain = linear_attention_gain(np.array([0.5]), tokens, 1, 1.5)
+    assert gain == pytest.approx((1 + added / tokens * 1.5**2) ** 2)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import eigvalsh_tridiagonal
 
 from featscope.theory import looped_transformer as theory
 
@@ -43,3 +44,18 @@ def test_the_floor_is_that_of_rounded_vectors():
     error = (exact.astype(np.float32) - exact) ** 2  # the same law at float32, whose ε is 2^29 times that of float64
     floor = -np.log(error.sum(1).mean()) + 2 * 29 * np.log(2)
     assert floor == pytest.approx(theory.FLOOR, abs=0.15)
+
+
+def test_the_correction_at_the_lower_edge_is_as_narrow_as_that_edge():
+    """Of 100 matrices of 2000 x 1000 by the tridiagonal matrices that have their spectra (Dumitriu & Edelman 2002).
+
+    A standard error is 0.2 %; with the upper edge's width it would be 1 % off.
+    """
+    rng, ends = np.random.default_rng(0), []
+    for _ in range(100):
+        a, b = np.sqrt(rng.chisquare(2000 - np.arange(1000))), np.sqrt(rng.chisquare(np.arange(999, 0, -1)))
+        diagonal = a**2 + np.append(0, b**2)
+        tridiagonal = diagonal, a[:-1] * b
+        ends.append([eigvalsh_tridiagonal(*tridiagonal, "i", (k, k))[0] for k in (0, 999)])
+    low, high = np.mean(ends, 0)
+    assert theory.finite_condition_number(2000, 1000) == pytest.approx(high / low, rel=0.007)

@@ -122,3 +122,17 @@ def test_no_features_of_a_linear_map_have_less_norm():
 
 def test_hoeffding_s_bounds_have_worked_values():
     assert theory.hoeffding_bounds(16, 50, 0.2) == pytest.approx((np.exp(-1), np.exp(-2)))
+
+
+def test_what_is_printed_has_worked_values():
+    assert theory.printed_ratio(0.3) == pytest.approx(2.5)
+    assert theory.collapse_bound(10) == pytest.approx(np.exp(-1))
+    assert theory.printed_dimension(50, 0.5) == pytest.approx(250)
+    assert theory.printed_strength(25) == pytest.approx(5 / np.e)
+
+
+def test_accuracy_out_of_domain_is_that_of_sums():
+    rng = np.random.default_rng(0)
+    a = rng.uniform(size=(40_000, 12)).sum(1)
+    b = environmental(torch.tensor(rng.uniform(size=(40_000, 20))), 0.2).numpy().sum(1)
+    assert np.mean(a - 0.9 * b >= 0) == pytest.approx(theory.ood_accuracy(1.0, 0.9, 12, 20, 0.2), abs=0.01)

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.integrate import trapezoid
+from scipy.integrate import solve_ivp, trapezoid
 
 from featscope.theory.prediction_head import (
     ends_on_strong,
+    head_at_phase_one,
     head_decay_rate,
     head_peak_bound,
     noise_decay,
@@ -73,3 +74,15 @@ def test_the_head_decays_faster_the_stronger_what_it_borrowed():
 def test_bounds_and_inflation():
     assert head_peak_bound(1.0, 0.3) == pytest.approx(0.1**0.5)
     assert norm_inflation(100, 1000, 0.01, 100.0) == pytest.approx(0.36)
+
+
+def test_what_the_head_has_at_the_end_of_phase_one_solves_its_equations():
+    slow, fast, reached, fast_noise, slow_noise, rate = 0.05, 0.1, 0.4, 0.9, 1.1, 0.3
+    slower = (fast_noise / slow_noise) ** 3
+
+    def velocity(b11, y):
+        return [slower * (y[0] / b11) ** 5, rate / 3 * slower * y[0] ** 3 / b11**2]
+
+    end = solve_ivp(velocity, (fast, reached), [slow, 0.0], rtol=1e-10, atol=1e-14).y[1, -1]
+    found = head_at_phase_one(slow, fast, reached, fast_noise, slow_noise, rate)
+    assert found == pytest.approx(end, rel=1e-6)

@@ -221,3 +221,10 @@ def test_imbalance_at_the_end_is_that_of_the_planted_runs(decay: float, eps_min:
 def test_weights_do_not_settle_without_decay():
     with pytest.raises(ValueError, match="positive"):
         theory.stationary_energies(np.array([0.1, 0.1]), 4, 0.0, 0.25, 16)
+
+
+def test_singletons_grow_by_their_gap_and_slower_by_the_temperature_for_the_loss_as_printed():
+    p, strength = np.array([0.4, 0.1]), np.array([0.7, 0.2])
+    growth = 9 * p * theory.logit_gap(strength, p, 8)
+    np.testing.assert_allclose(theory.singleton_growth(strength, p, 3, 8, 2.0), growth)
+    np.testing.assert_allclose(theory.singleton_growth(strength, p, 3, 8, 2.0, "1"), growth / 2)

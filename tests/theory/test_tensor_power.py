@@ -132,3 +132,11 @@ def test_printed_upper_bounds_have_worked_values():
     """q = 9, q' = 3: (1 + δ)^3 x^-5 / 5. q = 4: (1 + δ)^3 x^-3 / 3."""
     assert theory.weighted_upper_bound(0.5, 1.0, 9, 3, 0.1, 0.0) == pytest.approx(1.1**3 / 5 * 0.5**-5)
     assert theory.sum_upper_bound(0.5, 1.0, 4, 0.1, 0.0) == pytest.approx(1.1**3 / 3 * 0.5**-3)
+
+
+def test_printed_bounds_take_off_and_add_what_a_step_may_do():
+    """δ = 1 and x_0 = A/4: two levels. q = 3 for sums, q = 5 and q' = 2 for weighted ones; k = 2."""
+    step = 0.01 / 0.25 * 2
+    assert theory.sum_lower_bound(0.25, 1.0, 3, 1.0, 0.01) == pytest.approx((0.5 / 3 * (1 - 0.5**2) - step) * 16)
+    assert theory.sum_upper_bound(0.25, 1.0, 3, 1.0, 0.01) == pytest.approx((4 / 2 + step) * 16)
+    assert theory.weighted_upper_bound(0.25, 1.0, 5, 2, 1.0, 0.01) == pytest.approx(4 * (1 / 2 + 0.01 * 2) * 16)

@@ -45,3 +45,10 @@ def test_memory_of_llama_at_128_thousand_tokens():
 
 def test_grouped_queries_shrink_the_cache():
     assert cache_numbers(replace(SMALL, kv_heads=2), 7) == 2 * cache_numbers(SMALL, 7)
+
+
+def test_heads_may_be_wider_together_than_the_stream():
+    """Queries of 12 channels and keys and values of 6 from a stream of 8, and back."""
+    wide = replace(SMALL, channels=6)
+    assert wide.projections(3) == 2 * 3 * (8 * 12 + 2 * 8 * 6)
+    assert wide.block(3, 5) == wide.projections(3) + 2 * (2 * 3 * 5 * 2 * 6) + 2 * 3 * 12 * 8 + 3 * 2 * 3 * 8 * 16

@@ -1,5 +1,6 @@
 """Closed forms of first gradients on uniform parities, at sizes where numbers are known."""
 
+from itertools import product
 from math import comb
 
 import numpy as np
@@ -52,3 +53,23 @@ def test_the_printed_number_of_samples():
 
 def test_shares():
     assert theory.equal_share(4) == 0.125
+
+
+@pytest.mark.parametrize("block", [2, 4])
+def test_first_gradients_and_read_outs_are_those_of_all_inputs(block):
+    x = np.array(list(product((-1, 1), repeat=7)))
+    inside = np.isin(np.arange(7), [1, 3, 4, 6][:block])
+    y, w = x[:, inside].prod(1), np.random.default_rng(0).choice([-1.0, 1.0], (5, 7))
+    drive = x @ w.T - 0.3
+    gradient = (y[:, None] * (drive > 0)).T @ x / len(x)
+    np.testing.assert_allclose(theory.first_gradient(w, inside), gradient, atol=1e-12)
+    readout = (y[:, None] * drive.clip(min=0)).mean(0)
+    np.testing.assert_allclose(np.abs(readout), theory.first_readout(7, block))
+
+
+def test_the_sup_norm_cone_is_how_far_off_a_gradient_lies_but_for_its_first_order():
+    """Off A it is (k - 1)/((d - k) √k) of its part along D."""
+    inside = np.arange(33) < 4
+    (found,) = theory.first_gradient(np.where(inside, 1.0, -1.0)[None], inside)
+    off = abs(found[~inside]).max() / np.linalg.norm(found) / theory.cosine(33, 4)
+    assert theory.sup_norm_cone(33, 4) == pytest.approx(off * 4 / 3)

@@ -128,3 +128,25 @@ def test_full_weight_on_shared_features_dominates_but_not_with_one_task_and_no_b
     assert theory.dominance_violation(2, 4, 2) <= 0
     monkeypatch.setattr(theory, "private_weight", lambda a, s, r, t: (r - a * s) / (t * (r - s)))
     assert theory.dominance_violation(2, 4, 1) > 0.01
+
+
+def test_the_best_shared_weight_of_a_square_is_that_of_mean_and_variance():
+    """E (αZ + βZ_1 - 5)² = (αs + βp - 5)² + 2α²s + 2β²p."""
+    alpha = np.linspace(0, 1, 101)
+    beta = theory.private_weight(alpha, 3, 8, 2)
+    best = alpha[np.argmin((3 * alpha + 5 * beta - 5) ** 2 + 6 * alpha**2 + 10 * beta**2)]
+    assert 0.1 < best < 0.9
+    assert theory.shared_optimum(lambda t: (t - 5) ** 2, 3, 8, 2) == best
+
+
+def test_dominance_is_that_of_sums_of_two_exponentials(monkeypatch):
+    """Which chi-squares of two degrees of freedom are."""
+    monkeypatch.setattr(theory, "private_weight", lambda a, s, r, t: (r - a * s) / (t * (r - s)))
+
+    def above(x, a):
+        b = 2 - a
+        return (a * np.exp(-x / (2 * a)) - b * np.exp(-x / (2 * b))) / (a - b)
+
+    x = np.linspace(0.05, 3, 30) * 4
+    worst = max((above(x, a) - np.exp(-x / 2) * (1 + x / 2)).max() for a in np.linspace(0.05, 0.95, 10))
+    assert theory.dominance_violation(2, 4, 1) == pytest.approx(worst, rel=1e-6)

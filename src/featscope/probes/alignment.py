@@ -7,6 +7,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from featscope.numbers import in_double
+
 
 def alignment(
     weight: Float[Tensor, "*replica neuron input"], dictionary: Float[Tensor, "*replica input feature"]
@@ -82,4 +84,5 @@ def _ranks(values: Float[Tensor, "*row entry"]) -> Float[Tensor, "*row entry"]:
 
 
 def _norm(weight: Tensor) -> Tensor:
-    return weight.norm(dim=-1).clamp_min(torch.finfo(weight.dtype).tiny)
+    """In float64 first: squares of what has decayed to 1e-20 are lost in float32."""
+    return in_double(weight).norm(dim=-1).to(weight).clamp_min(torch.finfo(weight.dtype).tiny)

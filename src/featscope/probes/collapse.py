@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.functional import normalize
 
-from featscope.numbers import in_double
+from featscope.numbers import in_double, unit_vectors
 
 Embeddings = Float[Tensor, "*replica sample dimension"]
 
@@ -94,15 +93,14 @@ def spread(embeddings: Embeddings) -> Float[Tensor, "*replica"]:
 
     Samples that are 0 point nowhere and do not count; 0 if there are no others.
     """
-    z = normalize(in_double(embeddings), dim=-1)
+    z = unit_vectors(embeddings)
     pointing = (z != 0).any(-1).sum(-1, keepdim=True)
     return (1 - (z.sum(-2) / pointing.clamp_min(1)).square().sum(-1)) * (pointing[..., 0] > 0)
 
 
 def pair_alignment(one: Embeddings, other: Embeddings, power: float = 2.0) -> Float[Tensor, "*replica"]:
     """E ||z - z'||^power over positive pairs on the unit sphere (Wang & Isola 2020, Section 4.1); 0 is perfect."""
-    distance = (normalize(in_double(one), dim=-1) - normalize(in_double(other), dim=-1)).norm(dim=-1)
-    return distance.pow(power).mean(-1)
+    return (unit_vectors(one) - unit_vectors(other)).norm(dim=-1).pow(power).mean(-1)
 
 
 def uniformity(embeddings: Embeddings, t: float = 2.0) -> Float[Tensor, "*replica"]:
@@ -110,16 +108,17 @@ def uniformity(embeddings: Embeddings, t: float = 2.0) -> Float[Tensor, "*replic
 
     0 if all samples are in one place, lower the more evenly they are spread; NaN for a single sample.
     """
-    z = normalize(in_double(embeddings), dim=-1)
+    z = unit_vectors(embeddings)
     samples = z.shape[-2]
-    squared = z.square().sum(-1)
+    squared, place = z.square().sum(-1), torch.arange(samples, device=z.device)
     total = torch.zeros(z.shape[:-2], dtype=z.dtype, device=z.device)
     for first in range(0, samples, _ROWS):
         rows = slice(first, first + _ROWS)
         distance = squared[..., rows, None] + squared[..., None, :] - 2 * z[..., rows, :] @ z.mT
-        total += (-t * distance.clamp_min(0)).exp().sum((-2, -1))
+        itself = place[rows, None] == place  # taken off the sum it would leave rounding
+        total += (-t * distance.clamp_min(0)).exp().masked_fill(itself, 0.0).sum((-2, -1))
     pairs = torch.full_like(total, samples * (samples - 1))
-    return ((total - samples) / pairs).log()  # a sample is at distance 0 from itself
+    return (total / pairs).log()
 
 
 def _centred(embeddings: Embeddings) -> Float[Tensor, "*replica sample dimension"]:

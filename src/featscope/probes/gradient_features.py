@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from featscope.numbers import in_double
+from featscope.numbers import in_double, unit_vectors
 from featscope.probes.of_module import Entry, batch_input, evaluating
 
 _CHUNK = 2**24  # activations at a time
@@ -154,7 +154,7 @@ def gradient_features(
         least: p, the share of neurons from which on a direction counts.
     """
     norms = gradients.norm(dim=-1)
-    unit = torch.nn.functional.normalize(gradients, dim=-1)
+    unit = unit_vectors(gradients).to(gradients)
     left = (norms >= shortest) & (norms > 0)
     owner = torch.full_like(norms, -1, dtype=torch.long)
     found: list[Tensor] = []

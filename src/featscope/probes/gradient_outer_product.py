@@ -169,9 +169,9 @@ def _squares(slopes: Float[Tensor, "sample place side"], gram: Float[Tensor, "si
     return float((between * between.mT).sum())
 
 
-def _in_scale(matrix: Float[Tensor, "a b"]) -> Float[Tensor, "a b"]:
+def _in_scale(matrix: Float[Tensor, "*replica a b"]) -> Float[Tensor, "*replica a b"]:
     """Over its largest entry: the squares of very small ones would be lost."""
-    return matrix / matrix.abs().max().clamp_min(torch.finfo(matrix.dtype).tiny)
+    return matrix / matrix.abs().amax((-2, -1), keepdim=True).clamp_min(torch.finfo(matrix.dtype).tiny)
 
 
 def has_gram(layer: nn.Module) -> bool:
@@ -182,5 +182,5 @@ def has_gram(layer: nn.Module) -> bool:
 def matrix_agreement(
     one: Float[Tensor, "*replica a b"], other: Float[Tensor, "*replica a b"]
 ) -> Float[Tensor, "*replica"]:
-    """Cosine of two matrices as vectors; 1 where they differ by a positive factor."""
-    return torch.nn.functional.cosine_similarity(one.flatten(-2), other.flatten(-2), dim=-1)
+    """Cosine of two matrices as vectors; 1 where they differ by a positive factor, 0 where one is 0."""
+    return torch.nn.functional.cosine_similarity(_in_scale(one).flatten(-2), _in_scale(other).flatten(-2), dim=-1)
