@@ -685,3 +685,39 @@ def test_weights_that_are_hidden_twice_are_shown_whole():
     assert not torch.equal(layer.weight, whole)
     pruner.show()
     assert torch.equal(layer.weight, whole)
+
+
+class InTwoPlaces(nn.Module):
+    """One part by two names, as a target that is the trained network itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.online = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6))
+        self.target = self.online
+        self.table = nn.Embedding(5, 6)
+        self.head = nn.Linear(6, 5)
+        self.head.weight = self.table.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.target(x) + self.table(x.argmax(1)))
+
+
+@pytest.mark.parametrize("gradient", ["straight-through", "theory"])
+def test_a_part_in_several_places_and_a_shared_weight_are_pruned_everywhere_and_trained(gradient):
+    torch.manual_seed(0)
+    module, x = InTwoPlaces().double(), draw(8, 4)
+    own = dict(module.named_parameters()) | dict(module.named_buffers())
+    pruner = MagnitudePruning(0.5, "entry", gradient).on(module)
+    through = MagnitudePruning(0.5, "entry", "straight-through").on(module)
+    with through.hidden():
+        wanted = module(x)
+        wanted.square().sum().backward()
+    gradients = [parameter.grad for parameter in module.parameters()]
+    module.zero_grad()
+    found = pruner(x)
+    torch.testing.assert_close(found if gradient == "straight-through" else found.pruned, wanted)
+    if gradient == "straight-through":
+        found.square().sum().backward()
+        torch.testing.assert_close([parameter.grad for parameter in module.parameters()], gradients)
+    now = dict(module.named_parameters()) | dict(module.named_buffers())
+    assert all(now[name] is one for name, one in own.items())

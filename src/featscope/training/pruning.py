@@ -15,12 +15,12 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from featscope.losses.similarity import Masked
 from featscope.numbers import place_of_doubles
 from featscope.options import require, require_word
 from featscope.training.batch_norm import batch_statistics, estimate_statistics
+from featscope.training.called_with import called_with
 from featscope.training.checkpointing import require_no_checkpointing
 from featscope.training.magnitudes import (
     all_but_smallest,
@@ -314,10 +314,10 @@ class Pruner(nn.Module):
         seen = mask.pruned_parameters(module) | self._own(module)
         if mask.gradient == "straight-through":
             require_no_checkpointing(module)
-            return functional_call(module, seen, inputs, named)
+            return called_with(module, seen, inputs, named)
         places = {parameter.device for parameter in module.parameters() if parameter.is_cuda}
         with torch.no_grad(), torch.random.fork_rng(places):
-            pruned = functional_call(module, seen, inputs, named)
+            pruned = called_with(module, seen, inputs, named)
         torch.clear_autocast_cache()  # until some torch after 2.6 copies made without gradients would be used again
         return Masked(pruned, module(*inputs, **named))
 
