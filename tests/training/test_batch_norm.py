@@ -39,6 +39,16 @@ def test_estimates_are_the_means_over_batches_and_modes_come_back():
     estimate_statistics(nn.Linear(2, 2), [])  # nothing to do
 
 
+def test_a_batch_counts_by_its_values():
+    torch.manual_seed(0)
+    norm, x = nn.BatchNorm1d(3), torch.randn(258, 3, dtype=torch.float64)
+    x[256:] += 3
+    estimate_statistics(norm.double(), x.split(128))
+    torch.testing.assert_close(norm.running_mean, x.mean(0))
+    variances = sum(len(part) * part.var(0) for part in x.split(128)) / len(x)
+    torch.testing.assert_close(norm.running_var, variances)
+
+
 def breaking_off():
     yield images()
     raise RuntimeError("the loader broke")

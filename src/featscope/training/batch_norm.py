@@ -33,9 +33,10 @@ def estimate_statistics(
     call: Callable[[nn.Module, Any], Any] | None = None,
     only: Collection[str] | None = None,
 ) -> None:
-    """Take the statistics of BatchNorm within a module anew: plain means over batches, by its weights as they are.
+    """Take the statistics of BatchNorm within a module anew: means over batches, by its weights as they are.
 
-    All other parts are in evaluation mode meanwhile; modes are restored, and after an error the statistics, too.
+    A batch counts by how many values of a channel it has, so that a last one that is small says little. All other parts
+    are in evaluation mode meanwhile; modes are restored, and after an error the statistics, too.
 
     Args:
         module: what is measured; left alone where it has no such BatchNorm that keeps statistics.
@@ -53,13 +54,22 @@ def estimate_statistics(
     momenta = [(part, part.momentum) for part in norms]
     before = [(buffer, buffer.clone()) for part in norms for buffer in part.buffers(recurse=False)]
     device = next(module.parameters()).device
+    values = dict.fromkeys(norms, 0)
     seen = 0
+
+    def weigh(norm: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+        (x,) = (*inputs, *named.values())
+        count = x.numel() // x.shape[1]
+        values[norm] += count
+        norm.momentum = count / values[norm]
+
+    hooks = [norm.register_forward_pre_hook(weigh, with_kwargs=True) for norm in norms]
     try:
         module.eval()
         for norm in norms:
             norm.train()
             norm.reset_running_stats()
-            norm.momentum = None  # the plain mean
+            norm.momentum = None  # the plain mean, where no hook is heard of, as within a compiled module
         for batch in islice(batches, MOST_BATCHES):
             if call is not None:
                 call(module, batch)
@@ -73,6 +83,8 @@ def estimate_statistics(
             buffer.copy_(kept)
         raise
     finally:
+        for hook in hooks:
+            hook.remove()
         for part, training in modes:
             if part.training != training:
                 part.train(training)  # which may drop what it has kept in the other mode
