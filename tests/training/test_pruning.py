@@ -687,6 +687,23 @@ def test_weights_that_are_hidden_twice_are_shown_whole():
     assert torch.equal(layer.weight, whole)
 
 
+def test_a_step_while_weights_are_hidden_is_refused_as_it_would_be_lost():
+    layer, x = nn.Linear(4, 6), torch.ones(2, 4)
+    whole = layer.weight.detach().clone()
+    pruner = MagnitudePruning(0.5, "entry", "straight-through").on(layer)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    pruner.hide()
+    layer(x).sum().backward()
+    optimizer.step()
+    with pytest.raises(ValueError, match=r"'weight' was changed .* after `show`"):
+        pruner.show()
+    assert torch.equal(layer.weight, whole)
+    with pruner.hidden(), MagnitudePruning(0.5, "entry", "straight-through").on(layer).hidden():  # of two one by one
+        layer(x).sum().backward()
+    optimizer.step()
+    assert not torch.equal(layer.weight, whole)
+
+
 class InTwoPlaces(nn.Module):
     """One part by two names, as a target that is the trained network itself."""
 

@@ -30,12 +30,7 @@ from featscope.training.magnitudes import (
     require_prunable,
     weights_of,
 )
-
-_PART = (
-    "{!r} is a Pruner, which has no parameters: an optimizer and a checkpoint of what holds it lack the weights of the "
-    "{} within, unless that is a part, too. Make it one, before the Pruner; or let it stand in the Pruner's place, and "
-    "put `with pruner.hidden():` around loss and backward; or give an optimizer its parameters, and save it beside."
-)
+from featscope.training.misused import IN_A_PART, LEFT_WHOLE, why_lost
 
 
 @dataclass(frozen=True)
@@ -132,12 +127,7 @@ class PruningMask(nn.Module):
         names = [name for name, _ in self._weights(module)]
         require_prunable(module, names, self.granularity == "neuron", self._stacked)
         if made := making_weights(module):
-            warnings.warn(
-                f"{', '.join(map(repr, made))} of {type(module).__name__} make their weight of other parameters, as by "
-                "weight_norm, and are left whole: to prune them, take that off first, by "
-                "torch.nn.utils.parametrize.remove_parametrizations or, of the older form, remove_weight_norm",
-                stacklevel=4,
-            )
+            warnings.warn(LEFT_WHOLE.format(", ".join(map(repr, made)), type(module).__name__), stacklevel=4)
         magnitudes = self._magnitudes(module)
         if not magnitudes:
             raise ValueError(f"{type(module).__name__} has no weight matrix and no filter to prune")
@@ -233,6 +223,7 @@ class Pruner(nn.Module):
         super().__init__()
         self._held = (mask, module)  # in a tuple, torch registers neither
         self._whole: dict[str, Tensor] = {}
+        self._versions: dict[str, int] = {}  # of hidden weights
         self._told = False  # whoever has this as a part
         self._begin(0)
 
@@ -271,7 +262,7 @@ class Pruner(nn.Module):
         """This object alone; as a part of another that has not the module itself, with a warning."""
         if memo and self.module not in memo and not self._told:
             self._told = True
-            warnings.warn(_PART.format(prefix, type(self.module).__name__), stacklevel=2)
+            warnings.warn(IN_A_PART.format(prefix, type(self.module).__name__), stacklevel=2)
         yield from super().named_modules(memo, prefix, remove_duplicate)
 
     def update(self) -> None:
@@ -356,6 +347,7 @@ class Pruner(nn.Module):
         for name, pruned in mask.pruned_parameters(module).items():
             self._whole[name] = parameters[name].clone()
             parameters[name].copy_(pruned)
+            self._versions[name] = parameters[name]._version
         for name, own in self._own(module).items():
             self._whole[name] = buffers[name].clone()
             buffers[name].copy_(own)
@@ -363,15 +355,23 @@ class Pruner(nn.Module):
 
     @torch.no_grad()
     def show(self) -> None:
-        """Put back what `hide` hid; nothing where nothing is hidden."""
+        """Put back what `hide` hid; nothing where nothing is hidden.
+
+        Raises:
+            ValueError: an optimizer, say, has changed hidden weights meanwhile, which is lost.
+        """
         _, module = self._held
+        lost = why_lost(module, self._versions, self._whole)
         buffers = dict(module.named_buffers())
         for name in self._statistics.keys() & self._whole.keys():
             self._statistics[name] = buffers[name].clone()
         for name, whole in self._whole.items():
             (buffers[name] if name in buffers else module.get_parameter(name)).copy_(whole)
         self._whole.clear()
+        self._versions.clear()
         torch.clear_autocast_cache()
+        if lost:
+            raise ValueError(lost)
 
     def refresh(self, batches: Iterable[Any], *, call: Callable[[nn.Module, Any], Any] | None = None) -> bool:
         """Estimate the whole network's statistics of BatchNorm anew, see `estimate_statistics`.
