@@ -100,6 +100,13 @@ def test_features_are_computed_once(pixels, tmp_path):
     torch.testing.assert_close(first, small()(pixels))
 
 
+def test_features_that_are_kept_have_all_their_digits_within_autocast_too(pixels, tmp_path):
+    with torch.autocast("cpu", torch.bfloat16):
+        found = cached_features(small(), Kept(pixels), tmp_path)
+    assert torch.equal(found, embedded(small(), pixels))
+    assert torch.equal(cached_features(small(), Kept(pixels), tmp_path), found)
+
+
 @pytest.mark.parametrize("other", [small(weight=2.0), small(shift=0.0)], ids=["weights", "entry"])
 def test_another_encoder_has_other_features(pixels, tmp_path, other):
     images = Kept(pixels)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from featscope.encoders.frozen import FrozenEncoder, embedded
 from featscope.files import atomic_write, cache_folder
+from featscope.numbers import as_written
 from featscope.options import ConfigError
 from featscope.tensors import DamagedError, packed, unpacked
 
@@ -88,7 +89,8 @@ def cached(key: str, shape: tuple[int, ...], made: Callable[[], Tensor], folder:
         found = None
     if found is not None and found.shape == shape:
         return found
-    features = made()
+    with as_written(torch.device("cpu")):  # within autocast, too: the file is read by all others
+        features = made()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         atomic_write(file, packed({"features": features}, {"count": shape[0]}))
