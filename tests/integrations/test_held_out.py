@@ -16,6 +16,7 @@ from featscope.integrations import Monitor
 from featscope.integrations.batches import copied, run_model, size_of
 from featscope.integrations.held_out import HeldOut
 from featscope.integrations.undisturbed import undisturbed
+from featscope.training import MagnitudePruning
 
 
 class Doubling(nn.Module):
@@ -184,6 +185,18 @@ def test_buffers_that_a_look_leaves_alone_are_not_written():
     Monitor(net, [torch.randn(16, 6)])
     loss.backward()
     assert net[0].weight.grad is not None
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_a_pruner_has_beside_it_is_left_as_it_was(alone):
+    encoder = nn.Sequential(Writing(), nn.BatchNorm1d(4))
+    pruner = MagnitudePruning(0.5, "entry", "straight-through").on(encoder)
+    with nullcontext() if alone else pytest.warns(UserWarning, match="which has no parameters"):
+        model = (pruner if alone else nn.Sequential(pruner, nn.Linear(4, 2))).train()
+        encoder[1].eval()
+        Monitor(model, [torch.ones(4, 6)])
+    assert [part.training for part in encoder.modules()] == [True, True, False]
+    assert not encoder[0].queue.any()
 
 
 def test_random_numbers_of_the_model_s_gpus_are_left_alone(monkeypatch):

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from featscope.probes.of_module import every_part
+
 _GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 _DEPTH = 4  # of attributes of attributes: such as a generator of a transform of a data set of a subset of a loader
 
@@ -53,7 +55,7 @@ def _devices(model: nn.Module | None) -> set[int]:
 @contextmanager
 def _generators_kept(model: nn.Module | None, loader: object) -> Iterator[None]:
     """Generators that are attributes are afterwards the ones that were there before, in the state that they had."""
-    owners = [*(model.modules() if model is not None else ()), *_reached(loader)]
+    owners = [*(every_part(model) if model is not None else ()), *_reached(loader)]
     before = [(vars(owner), dict(vars(owner))) for owner in owners]
     states = [(one, _state(one)) for _, held in before for one in held.values() if isinstance(one, _GENERATORS)]
     try:
@@ -114,7 +116,7 @@ def _buffers_kept(model: nn.Module | None) -> Iterator[None]:
     """
     held = [
         (part, name, buffer, buffer.detach().clone())
-        for part in (model.modules() if model is not None else ())
+        for part in (every_part(model) if model is not None else ())
         for name, buffer in part._buffers.items()
         if buffer is not None and not is_lazy(buffer)
     ]

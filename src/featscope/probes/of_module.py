@@ -88,9 +88,7 @@ def _embed(
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """In evaluation mode, and back by ``train``: a part may keep what it computes in that mode until it is called."""
-    held = getattr(module, "module", None)  # a Pruner has what it prunes beside it, not in it
-    parts = dict.fromkeys([*module.modules(), *(held.modules() if isinstance(held, nn.Module) else ())])
-    modes = [(part, part.training) for part in parts]
+    modes = [(part, part.training) for part in every_part(module)]
     module.eval()
     try:
         yield
@@ -100,6 +98,14 @@ def evaluating(module: nn.Module) -> Iterator[None]:
                 part.train(training)
         for part, training in modes:  # which calls of ``train`` above may have changed
             part.training = training
+
+
+def every_part(module: nn.Module) -> list[nn.Module]:
+    """All parts of a module, and what one has beside it, not in it, as a Pruner what it prunes."""
+    parts = list(module.modules())
+    for held in [getattr(part, "module", None) for part in parts]:
+        parts += held.modules() if isinstance(held, nn.Module) else ()
+    return list(dict.fromkeys(parts))
 
 
 def kept(output: Any) -> Any:
