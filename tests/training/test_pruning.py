@@ -704,6 +704,14 @@ def test_a_step_while_weights_are_hidden_is_refused_as_it_would_be_lost():
     assert not torch.equal(layer.weight, whole)
 
 
+def test_an_embedding_that_shortens_its_rows_may_be_hidden():
+    table = nn.Embedding(5, 4, max_norm=0.5)
+    pruner = MagnitudePruning(0.5, "entry", "straight-through").on(table)
+    with pruner.hidden():
+        rows = table(torch.arange(5))
+    assert float(rows.detach().norm(dim=1).max()) < 0.51
+
+
 class InTwoPlaces(nn.Module):
     """One part by two names, as a target that is the trained network itself."""
 
