@@ -76,3 +76,13 @@ def test_what_has_no_parameters_is_refused():
     with pytest.raises(ValueError, match=r"Pruner has no parameters to follow: .* give that one: pruner\.module"):
         MovingAverage(pruner)
     MovingAverage(pruner.module)
+
+
+def test_a_pruner_within_is_refused_as_its_copy_would_never_choose_anew():
+    encoder = nn.Linear(4, 3)
+    model = nn.ModuleDict(
+        {"encoder": encoder, "pruner": MagnitudePruning(0.5, "entry", "straight-through").on(encoder)}
+    )
+    with pytest.raises(ValueError, match=r"'pruner' is a Pruner, whose copy .* pruner.module"):
+        MovingAverage(model)
+    MovingAverage(model["encoder"])

@@ -57,7 +57,7 @@ def estimate_statistics(
     values = dict.fromkeys(norms, 0)
     seen = 0
 
-    def weigh(norm: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def weigh(norm: _BatchNorm, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
         (x,) = (*inputs, *named.values())
         count = x.numel() // x.shape[1]
         values[norm] += count

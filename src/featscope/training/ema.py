@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from featscope.options import ConfigError, require
+from featscope.training.pruning import Pruner
 
 _WIDE = 4  # bytes of a number whose mean is kept in its own precision
 
@@ -26,7 +27,8 @@ class MovingAverage(nn.Module):
 
     Raises:
         ConfigError: the momentum is out of range.
-        ValueError: the module has no parameters to follow, as a `Pruner` has none: give its ``module``.
+        ValueError: the module has no parameters to follow, as a `Pruner` has none: give its ``module``; or a `Pruner`
+            within, whose copy would never choose anew.
     """
 
     def __init__(self, module: nn.Module, momentum: float = 0.99) -> None:
@@ -37,6 +39,11 @@ class MovingAverage(nn.Module):
             raise ValueError(
                 f"{type(module).__name__} has no parameters to follow: allowed is a module that has. Where it stands "
                 "for another, as a Pruner does, give that one: pruner.module"
+            )
+        if name := next((name for name, part in module.named_modules() if isinstance(part, Pruner)), ""):
+            raise ValueError(
+                f"{name!r} is a Pruner, whose copy would hide for good what it hid at first: allowed is a module "
+                "without. Follow what it prunes, pruner.module, and other parts by averages of their own"
             )
         self.average = deepcopy(module).requires_grad_(False)
         self._widen()
