@@ -1,5 +1,6 @@
 """Documents that are read once and asked about many times."""
 
+import copy
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
@@ -306,6 +307,41 @@ def test_what_fills_up_rows_that_ended_earlier_is_not_added(padding):
         alone = method.read(prompt())
         alone.add(answers[:1])
         assert alone.length == 64
+
+
+@pytest.mark.parametrize("padding", [None, 50])
+@pytest.mark.parametrize("make", [FullCache, lambda model: GemFilter(model, 2, 16, window=4)])
+def test_rows_filled_up_by_what_the_question_says_are_not_added(make, padding):
+    """An end or a padding token that ``ask`` is given, and the model does not have."""
+    context = make(tiny(pad_token_id=None)).read(torch.cat([prompt(), prompt(60, 1)]))
+    question = QUESTIONS[0].expand(2, -1)
+    ends = {"eos_token_id": int(context.ask(question, **GREEDY)[0, 66])} | (
+        {"pad_token_id": padding} if padding else {}
+    )
+    for options in (ends, {"generation_config": GenerationConfig(**ends)}):
+        out = context.ask(question, **GREEDY | options)
+        filled = out[:, context.length :]
+        assert (filled[0, 7:] == (padding or ends["eos_token_id"])).all()
+        with pytest.raises(ConfigError, match="2 rows, with padding: allowed is a row without padding"):
+            context.add(filled)
+    context.add(filled[:, :7])
+    assert context.length == 67
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("make", [FullCache, lambda model: GemFilter(model, 2, 16, window=4)])
+def test_what_is_added_to_a_copy_is_not_added_to_the_context(make, copied):
+    method = make(tiny())
+    context = method.read(prompt())
+    other = copied(context)
+    other.add(QUESTIONS[1])
+    context.add(QUESTIONS[2])
+    for one, added in ((context, QUESTIONS[2]), (other, QUESTIONS[1])):
+        whole = both(both(prompt(), added), QUESTIONS[0])
+        assert same(one.ask(QUESTIONS[0], **GREEDY), method.generate(whole, **GREEDY))
+    with pytest.raises(ConfigError, match="the context answers already"):
+        context.ask(QUESTIONS[0], stopping_criteria=[Meanwhile(lambda: copied(context))], **GREEDY)
+    assert other.ask(QUESTIONS[0], stopping_criteria=[Meanwhile(lambda: context.add(QUESTIONS[1]))], **GREEDY).shape
 
 
 def test_a_question_goes_where_its_document_is(monkeypatch):

@@ -1,9 +1,11 @@
 """A document that is read once, below the filter layer or by all layers, and asked about many times."""
 
+import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic
+from types import MappingProxyType
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
@@ -28,6 +30,7 @@ from featscope.language.prompt import Prompt, end_tokens, padding_token, read_pr
 from featscope.options import ConfigError
 
 _CUT = ("full_attention", "sliding_attention", "chunked_attention")  # kinds whose cache can go back
+_OF_ENDS = ("pad_token_id", "eos_token_id", "generation_config")  # options that say what fills up rows that ended
 
 
 @runtime_checkable
@@ -67,6 +70,7 @@ class Context:
         reuses = goes_back and rope_of(method.model).get("rope_type") not in ANGLES_BY_LENGTH
         self._cache = DynamicCache() if reuses else None
         self._lock, self._taken = threading.RLock(), False
+        self._ends: dict[str, Any] = {}
         self.prompt = Prompt(prompt.ids[:, :0], prompt.real[:, :0])
         self._append(prompt)
         self._read_in = self._now_in
@@ -75,6 +79,17 @@ class Context:
     def _now_in(self) -> tuple[torch.dtype, torch.device]:
         its = self._method.model
         return its.dtype, its.device
+
+    def __copy__(self) -> "Context":
+        """Another context of the same document and the same model, to which other things can be added."""
+        with self._turn():
+            other = object.__new__(type(self))
+            vars(other).update(vars(self), _cache=copy.deepcopy(self._cache), _lock=threading.RLock(), _taken=False)
+            return other
+
+    def __deepcopy__(self, memo: Any) -> "Context":
+        """The same: the model is not copied."""
+        return copy.copy(self)
 
     @property
     def length(self) -> int:
@@ -98,6 +113,7 @@ class Context:
         """
         with self._turn():
             whole = self._behind(input_ids, attention_mask)
+            self._ends = {name: options[name] for name in _OF_ENDS if name in options}
             if self._cache is None:
                 return self._method.generate(whole.ids, whole.mask, **options)
             require_context(self._method.model, whole)
@@ -141,7 +157,7 @@ class Context:
             ConfigError: they cannot stand behind the document.
         """
         with self._turn():
-            self._append(self._behind(input_ids, attention_mask))
+            self._append(self._behind(input_ids, attention_mask, self._ends))
 
     @torch.no_grad()
     def _append(self, whole: Prompt) -> None:
@@ -166,16 +182,21 @@ class Context:
         new = whole._replace(ids=whole.ids[:, self.length :])
         return attention_at(self._method.model, new, cast(int, self._layer), self._cache)
 
-    def _behind(self, input_ids: Tensor, attention_mask: Tensor | None) -> Prompt:
+    def _behind(
+        self, input_ids: Tensor, attention_mask: Tensor | None, options: Mapping[str, Any] = MappingProxyType({})
+    ) -> Prompt:
+        """The document with ``input_ids`` behind it, which may be what a question with ``options`` gave."""
         if self._cache is not None and self._now_in != self._read_in:
             (dtype, device), (now, here) = self._read_in, self._now_in
             raise ConfigError(
                 f"the document was read in {dtype} on {device}, and the model is in {now} on {here} by now, which does "
                 "not go together: read the document anew"
             )
-        added = read_prompt(self._method.model, input_ids, attention_mask)
+        model = self._method.model
+        added = read_prompt(model, input_ids, attention_mask)
         ids: Int[Tensor, "batch token"] = self.prompt.ids
-        padded = not bool(added.real.all()) or (attention_mask is None and _filled_up(self._method.model, added.ids))
+        filled = _filled_up(model, added.ids) or _filled_up(model, added.ids[:, -2:], options)
+        padded = not bool(added.real.all()) or (attention_mask is None and filled)
         if padded or added.ids.shape[0] != ids.shape[0]:
             raise ConfigError(
                 f"input_ids has {added.ids.shape[0]} rows{', with padding' if padded else ''}: allowed is a row "
@@ -186,11 +207,13 @@ class Context:
         return Prompt(*moved)
 
 
-def _filled_up(model: Any, ids: Int[Tensor, "batch token"]) -> bool:
-    """Whether rows that ended before others are filled up with a token that ends texts, as ``generate`` does it."""
-    ends = end_tokens(model)
-    if len(ids) == 1 or padding_token(model) not in (None, *ends):
+def _filled_up(model: Any, ids: Int[Tensor, "batch token"], options: Mapping[str, Any] = MappingProxyType({})) -> bool:
+    """Whether rows that ended before others are filled up as ``generate`` does it: with padding, or a text's end."""
+    ends, padding = end_tokens(model, options), padding_token(model, options)
+    if len(ids) == 1:
         return False
+    if padding is not None and padding not in ends:
+        return bool(ids[:, -1].eq(padding).any())
     ended = torch.isin(ids, ids.new_tensor(ends))
     return bool((ended[:, :-1] & ended[:, 1:]).any())
 
