@@ -98,6 +98,13 @@ def test_layers_read_and_hold_what_is_left():
     assert torch.isin(kept[1:, -10:], kept[0]).all()
 
 
+def test_what_is_forced_in_every_stage_is_the_prompts_own():
+    first, later = (FilterLayer(layer, keep, 4, force_keep=(0, 1, -6, -5)) for layer, keep in ((0, 30), (2, 10)))
+    kept = Prefill(tiny(), first, KeepHidden((later,)), Full()).generate(prompt(), **GREEDY).kept[0]
+    assert {0, 1, *range(54, 60)} <= {*kept.tolist()}
+    assert len(kept) == 10
+
+
 @pytest.mark.parametrize("cache", [Full(), Selected(), LastQueries(12, 4)])
 def test_rows_of_a_batch_and_beams_are_those_of_prompts_alone(cache):
     method = Prefill(tiny(), FilterLayer(0, 30, 4), TWICE, cache)
@@ -140,6 +147,17 @@ def test_stages_may_be_given_once(monkeypatch):
         (FilterLayer(0, 30, 4), (FilterLayer(4, 10, 4),), "layer = 4 is out of range: allowed is 0 to 3"),
         (FilterLayer(0, 30, 4), (FilterLayer(2, Cost(0.5), 4),), "cannot be met where several layers choose"),
         (FilterLayer(0, Cost(0.5), 4), (FilterLayer(2, 10, 4),), "cannot be met where several layers choose"),
+        (
+            FilterLayer(0, 30, 4, force_keep=(20,)),
+            (FilterLayer(2, 10, 4, force_keep=(20,)),),
+            r"force_keep of layer 2 has the place 20, .* Let layer 0 have force_keep = range\(0, 21\)",
+        ),
+        (FilterLayer(0, 30, 4), (FilterLayer(2, 10, 4, force_keep=(-5,)),), r"the place -5, .* = range\(-5, 0\)"),
+        (
+            FilterLayer(0, 30, 4, force_keep=(0,)),
+            (FilterLayer(1, 20, 4), FilterLayer(2, 10, 4, force_keep=(0,))),
+            "force_keep of layer 2 has the place 0, .* that layer 1 chooses",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(first, later, message):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, cast
 
 from transformers import PreTrainedModel
@@ -27,7 +28,9 @@ class KeepHidden:
     Attributes:
         later: selectors of layers above, from below, each of which chooses again among the tokens that still go on, as
             in PromptDistill's several stages, or, by blocks, in SlimInfer (Long et al. 2025, arXiv 2508.06447). With
-            the cache `Selected` a layer holds what its own selector chose, or the next one above it.
+            the cache `Selected` a layer holds what its own selector chose, or the next one above it. Windows and blocks
+            are counted among the tokens that still go on; first and last tokens of the prompt that one of them forces
+            are to be forced by those below, too.
     """
 
     later: Sequence[LayerSelector] = ()
@@ -60,7 +63,8 @@ class KeepHidden:
                     f"layer = {its.layer} of later chooses among what layer {below} chose: allowed is > {below}"
                 )
             below = its.layer
-        for one in self.later:
+        for before, one in pairwise((cast(LayerSelector, selector), *self.later)):
+            _require_places(before, one)
             one.require(model)
 
     def spent(self, model: PreTrainedModel, selector: Selector, length: int) -> tuple[float, range]:
@@ -96,3 +100,16 @@ class KeepHidden:
             )
         stages = [(its, keep), *((one, counted(one, prompt, one.forced())) for one in self.later)]
         return generate_in_one_pass(model, prompt, stages, cache, entries_of(cache, prompt), options, narrow=True)
+
+
+def _require_places(before: LayerSelector, its: LayerSelector) -> None:
+    """Raise `ConfigError` where a place that ``its`` forces may be another token's among those ``before`` chooses."""
+    forced = {*getattr(before, "force_keep", ()), *range(-getattr(before, "window", 0), 0)}
+    for place in getattr(its, "force_keep", ()):
+        which = range(place + 1) if place >= 0 else range(place, 0)
+        if not forced.issuperset(which):
+            raise ConfigError(
+                f"force_keep of layer {its.layer} has the place {place}, where another token may stand among those "
+                f"that layer {before.layer} chooses: allowed are places up to which that one forces all, too. Let "
+                f"layer {before.layer} have force_keep = {which}"
+            )
