@@ -11,7 +11,6 @@ import report_samples as samples
 from featscope.report import write_page
 from featscope.report.typeset import typeset
 
-
 X = '<math display="inline"><mrow><mi>x</mi></mrow></math>'
 
 
