@@ -20,7 +20,7 @@ MADE = {
     **{f"studies/{name}.md": ["claims", *of.tables] for name, of in STUDIES.items()},
 }
 MADE["studies/needle.md"] += ["seeds", "shares"]
-MADE["language.md"] += ["of smollm2", "of gemma3"]  # by `benchmarks.of_others`
+MADE["language.md"] += ["of smollm2", "of gemma3", "of qwen"]  # by `benchmarks.of_others`
 
 
 @pytest.mark.parametrize("page", MADE)

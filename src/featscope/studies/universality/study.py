@@ -332,8 +332,8 @@ class Universality(LinearClaims):
         )
         costs = (error.isel(weight=TASKS.index(4)) / error.isel(weight=0)).mean()
         return Story(
-            f"Pre-training on four tasks keeps {shared} of the weight of shared features and {own} of each task's own"
-            f"{in_case(claims, kept, ', as the proposition has it', ', which is not what the proposition has')}. "
+            f"Pre-training on four tasks keeps {shared} of shared features' weight and {own} of each task's own"
+            f"{in_case(claims, kept, ', as the proposition has it', ', not as the proposition has it')}. "
             f"With half as many labels as features, errors are {in_words(costs)} times as large.",
             "Each of four tasks has 4 features that all share and 4 of its own; 8 more are changed by augmentation. A "
             "representation has room for 8. Bars are squared weights of features: of one that is pre-trained on one "
