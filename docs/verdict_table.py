@@ -60,6 +60,8 @@ def main(run: str, *against: str) -> None:
     if not against:
         print(found)
         return
+    if against[0] != "--against" or len(against) != 2:
+        sys.exit("what is wanted is RUN_DIR, or RUN_DIR --against PAGE")
     _, page = against
     other = [*differing(found, Path(page).read_text(encoding="utf-8"))]
     print("\n".join([*other, f"{len(verdicts(found))} claims, {len(other)} verdicts that are not the page's."]))

@@ -393,8 +393,16 @@ class Shared(Noisy):
         return source
 
 
-def test_replicas_that_are_not_alone_are_named():
-    (line,) = problems(Sound(data=Shared(0.5)))
+class EndsEarly(Sound):
+    """Each arm may stop early, so that trials train its replicas in two groups."""
+
+    def arms(self):
+        return [replace(arm, stop_at="near") for arm in super().arms()]
+
+
+@pytest.mark.parametrize("kind", [Sound, EndsEarly])
+def test_replicas_that_are_not_alone_are_named(kind):
+    (line,) = problems(kind(data=Shared(0.5)))
     assert line.startswith("the arms 'pulled' and 'other': replica 1 has another")
 
 
@@ -408,8 +416,9 @@ class Fixed(Noisy):
         return source
 
 
-def test_a_state_that_replicas_share_is_named_where_no_measurement_shows_it():
-    (line,) = problems(Sound(data=Fixed(0.5)))
+@pytest.mark.parametrize("kind", [Sound, EndsEarly])
+def test_a_state_that_replicas_share_is_named_where_no_measurement_shows_it(kind):
+    (line,) = problems(kind(data=Fixed(0.5)))
     assert line.startswith("the arms 'pulled' and 'other': replica 1 has another 'source.hidden' alone than beside")
 
 

@@ -40,9 +40,11 @@ def in_double(values: Tensor) -> Tensor:
 
 def unit_vectors(values: Float[Tensor, "*row entry"]) -> Float[Tensor, "*row entry"]:
     """``values`` over the norms of their rows, in float64, however short rows are; 0 where all entries are."""
-    values = in_double(values)
+    values, ones = in_double(values), torch.ones(())
+    largest = values.abs().amax(-1, keepdim=True) if values.shape[-1] else values.new_zeros(())
+    values = values / largest.where(largest != 0, ones.to(values))  # whose squares would be lost
     norms = values.norm(dim=-1, keepdim=True)
-    return values / norms.where(norms > 0, torch.ones_like(norms))
+    return values / norms.where(norms != 0, ones.to(values))
 
 
 def as_written(device: torch.device) -> AbstractContextManager[Any]:

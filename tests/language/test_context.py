@@ -324,8 +324,13 @@ def test_rows_filled_up_by_what_the_question_says_are_not_added(make, padding):
         assert (filled[0, 7:] == (padding or ends["eos_token_id"])).all()
         with pytest.raises(ConfigError, match="2 rows, with padding: allowed is a row without padding"):
             context.add(filled)
+    context.ask(question, **GREEDY)  # which says nothing of ends
+    with pytest.raises(ConfigError, match="give an attention_mask of ones"):
+        context.add(filled)
     context.add(filled[:, :7])
     assert context.length == 67
+    context.add(filled[:, -2:])  # nothing was asked that says these are padding
+    assert context.length == 69
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])

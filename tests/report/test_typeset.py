@@ -22,6 +22,7 @@ X = '<math display="inline"><mrow><mi>x</mi></mrow></math>'
         ("of <i> $x$", f"of &lt;i&gt; {X}"),
         ("f ($x$), [$x$", f'f <span class="whole">({X}),</span> <span class="whole">[{X}</span>'),
         ("($x$ < 1)", f'<span class="whole">({X}</span> &lt; 1)'),
+        ("($x$)-2", f'<span class="whole">({X})</span>-2'),
         ("$x$$x$.", f'{X}<span class="whole">{X}.</span>'),
         ("it costs $5", "it costs $5"),
         ("a $5 and $6 prompt", "a $5 and $6 prompt"),

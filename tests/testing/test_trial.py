@@ -109,10 +109,10 @@ def test_without_a_replica_axis_replicas_run_one_by_one(built):
 
 @pytest.mark.parametrize(("replicas", "groups"), [(5, 2), (2, 2), (1, 1)])
 def test_where_an_arm_may_stop_early_replicas_train_in_two_groups_as_in_a_run(built, replicas, groups):
-    study = Pulled()
-    whole = measure(study, study.arm("pulled"), replicas=replicas)
+    trial = Trial(Pulled(), replicas)
+    whole = trial.measure(trial.arms["pulled"])
     assert built == ["Counted"]
-    apart = measure(study, replace(study.arm("pulled"), stop_at="near"), replicas=replicas)
+    apart = trial.measure(replace(trial.arms["pulled"], stop_at="near"))
     assert built[1:] == ["Counted"] * groups
     assert apart["replica"].values.tolist() == [*range(replicas)]
     np.testing.assert_array_equal(apart["distance"].sel(step=0), whole["distance"].sel(step=0))

@@ -49,6 +49,47 @@ def test_a_batch_counts_by_its_values():
     torch.testing.assert_close(norm.running_var, variances)
 
 
+class Conditioned(nn.BatchNorm1d):
+    """Is told something beside its input."""
+
+    def forward(self, x, condition):
+        return super().forward(x) + condition
+
+
+class WithACondition(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = Conditioned(3).double()
+
+    def forward(self, x):
+        return self.norm(x, 1.0) if len(x) else x
+
+
+def test_a_norm_of_one_s_own_may_be_told_more_and_batches_may_be_empty():
+    torch.manual_seed(0)
+    net, x = WithACondition(), torch.randn(10, 3, dtype=torch.float64)
+    estimate_statistics(net, [x[:8], x[:0], x[8:]])
+    torch.testing.assert_close(net.norm.running_mean, x.mean(0))
+
+
+def test_a_compiled_module_is_not_compiled_anew_for_each_batch():
+    torch.manual_seed(0)
+    made = []
+
+    def backend(graph, examples):
+        made.append(graph)
+        return graph.forward
+
+    net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    compiled, batches = torch.compile(net, backend=backend), torch.randn(12, 8, 3)
+    for _ in range(2):
+        estimate_statistics(net, batches, call=lambda _, x: compiled(x))
+    torch.testing.assert_close(net[1].running_mean, net[0](batches).mean((0, 1)).detach(), rtol=1e-4, atol=1e-5)
+    assert made == []
+    compiled(batches[0])
+    assert len(made) == 1
+
+
 def breaking_off():
     yield images()
     raise RuntimeError("the loader broke")

@@ -687,14 +687,18 @@ def test_weights_that_are_hidden_twice_are_shown_whole():
     assert torch.equal(layer.weight, whole)
 
 
-def test_a_step_while_weights_are_hidden_is_refused_as_it_would_be_lost():
+@pytest.mark.parametrize("how", ["foreach", "fused", "by hand"])
+def test_a_step_while_weights_are_hidden_is_refused_as_it_would_be_lost(how):
     layer, x = nn.Linear(4, 6), torch.ones(2, 4)
     whole = layer.weight.detach().clone()
     pruner = MagnitudePruning(0.5, "entry", "straight-through").on(layer)
-    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.1, **({} if how == "by hand" else {how: True}))
     pruner.hide()
     layer(x).sum().backward()
-    optimizer.step()
+    if how == "by hand":
+        layer.weight.data -= 0.1 * layer.weight.grad
+    else:
+        optimizer.step()
     with pytest.raises(ValueError, match=r"'weight' was changed .* after `show`"):
         pruner.show()
     assert torch.equal(layer.weight, whole)
@@ -704,9 +708,24 @@ def test_a_step_while_weights_are_hidden_is_refused_as_it_would_be_lost():
     assert not torch.equal(layer.weight, whole)
 
 
-def test_an_embedding_that_shortens_its_rows_may_be_hidden():
-    table = nn.Embedding(5, 4, max_norm=0.5)
-    pruner = MagnitudePruning(0.5, "entry", "straight-through").on(table)
+def test_weights_that_are_nan_are_not_changed_ones():
+    layer = nn.Linear(4, 6)
+    with torch.no_grad():
+        layer.weight[0, 0] = torch.nan
+    layer(torch.ones(2, 4))
+    pruned = MagnitudePruning(0.5, "entry", "straight-through")
+    with pruned.on(layer).hidden(), pruned.on(layer).hidden():
+        layer(torch.ones(2, 4))
+    assert layer.weight.isnan().sum() == 1
+
+
+@pytest.mark.parametrize("head_first", [True, False])
+def test_an_embedding_that_shortens_its_rows_may_be_hidden(head_first):
+    table, head = nn.Embedding(5, 4, max_norm=0.5), nn.Linear(4, 5)
+    head.weight = table.weight
+    pruner = MagnitudePruning(0.5, "entry", "straight-through").on(
+        nn.Sequential(*[head, table][:: 1 if head_first else -1])
+    )
     with pruner.hidden():
         rows = table(torch.arange(5))
     assert float(rows.detach().norm(dim=1).max()) < 0.51

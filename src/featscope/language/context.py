@@ -2,7 +2,7 @@
 
 import copy
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from types import MappingProxyType
@@ -70,7 +70,7 @@ class Context:
         reuses = goes_back and rope_of(method.model).get("rope_type") not in ANGLES_BY_LENGTH
         self._cache = DynamicCache() if reuses else None
         self._lock, self._taken = threading.RLock(), False
-        self._ends: dict[str, Any] = {}
+        self._ends: list[dict[str, Any]] = []  # of questions since something was added
         self.prompt = Prompt(prompt.ids[:, :0], prompt.real[:, :0])
         self._append(prompt)
         self._read_in = self._now_in
@@ -85,6 +85,7 @@ class Context:
         with self._turn():
             other = object.__new__(type(self))
             vars(other).update(vars(self), _cache=copy.deepcopy(self._cache), _lock=threading.RLock(), _taken=False)
+            other._ends = list(self._ends)
             return other
 
     def __deepcopy__(self, memo: Any) -> "Context":
@@ -113,7 +114,7 @@ class Context:
         """
         with self._turn():
             whole = self._behind(input_ids, attention_mask)
-            self._ends = {name: options[name] for name in _OF_ENDS if name in options}
+            self._ends.append({name: options[name] for name in _OF_ENDS if name in options})
             if self._cache is None:
                 return self._method.generate(whole.ids, whole.mask, **options)
             require_context(self._method.model, whole)
@@ -158,6 +159,7 @@ class Context:
         """
         with self._turn():
             self._append(self._behind(input_ids, attention_mask, self._ends))
+            self._ends.clear()
 
     @torch.no_grad()
     def _append(self, whole: Prompt) -> None:
@@ -183,9 +185,9 @@ class Context:
         return attention_at(self._method.model, new, cast(int, self._layer), self._cache)
 
     def _behind(
-        self, input_ids: Tensor, attention_mask: Tensor | None, options: Mapping[str, Any] = MappingProxyType({})
+        self, input_ids: Tensor, attention_mask: Tensor | None, asked: Sequence[Mapping[str, Any]] = ()
     ) -> Prompt:
-        """The document with ``input_ids`` behind it, which may be what a question with ``options`` gave."""
+        """The document with ``input_ids`` behind it, which may be what a question with options of ``asked`` gave."""
         if self._cache is not None and self._now_in != self._read_in:
             (dtype, device), (now, here) = self._read_in, self._now_in
             raise ConfigError(
@@ -195,13 +197,13 @@ class Context:
         model = self._method.model
         added = read_prompt(model, input_ids, attention_mask)
         ids: Int[Tensor, "batch token"] = self.prompt.ids
-        filled = _filled_up(model, added.ids) or _filled_up(model, added.ids[:, -2:], options)
+        filled = _filled_up(model, added.ids) or any(_filled_up(model, added.ids[:, -2:], one) for one in asked)
         padded = not bool(added.real.all()) or (attention_mask is None and filled)
         if padded or added.ids.shape[0] != ids.shape[0]:
             raise ConfigError(
                 f"input_ids has {added.ids.shape[0]} rows{', with padding' if padded else ''}: allowed is a row "
                 f"without padding for each of the {ids.shape[0]} documents. Where questions or answers differ in "
-                "length, read each document apart."
+                "length, read each document apart; where all tokens are of the text, give an attention_mask of ones."
             )
         moved = (torch.cat([of, new.to(of.device)], 1) for of, new in zip(self.prompt, added, strict=True))
         return Prompt(*moved)

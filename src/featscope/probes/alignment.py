@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from featscope.numbers import in_double
+from featscope.numbers import in_double, unit_vectors
 
 
 def alignment(
@@ -41,7 +41,7 @@ def lucky(
     weight: Float[Tensor, "*replica neuron input"], dictionary: Float[Tensor, "*replica input feature"], constant: float
 ) -> Bool[Tensor, "*replica neuron feature"]:
     """Set_j of Wen & Li 2021, Definition B.1: neurons with c log d/d of their feature energy, or more, on feature j."""
-    squares = (weight @ dictionary).square()
+    squares = (unit_vectors(weight).to(weight) @ dictionary).square()
     features = squares.shape[-1]
     return squares >= constant * log(features) / features * squares.sum(-1, keepdim=True)
 

@@ -102,10 +102,12 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 def every_part(module: nn.Module) -> list[nn.Module]:
     """All parts of a module, and what one has beside it, not in it, as a Pruner what it prunes."""
-    parts = list(module.modules())
-    for held in [getattr(part, "module", None) for part in parts]:
-        parts += held.modules() if isinstance(held, nn.Module) else ()
-    return list(dict.fromkeys(parts))
+    parts = dict.fromkeys(module.modules())
+    beside = [held for part in parts if isinstance(held := getattr(part, "module", None), nn.Module)]
+    for held in beside:
+        if held not in parts:
+            parts |= dict.fromkeys(every_part(held))
+    return list(parts)
 
 
 def kept(output: Any) -> Any:

@@ -23,9 +23,9 @@ def typeset(text: str) -> Markup:
         begin = found.start() - text.startswith(("(", "["), max(0, found.start() - 1), found.start())
         end = found.end() + len(_MARKS.match(text, found.end())[0])  # type: ignore[index]  # which may be empty
         before, after = text[begin : found.start()], text[found.end() : end]
-        parts += [_words(text[at:begin]), _whole(before, _formula(found[1]), after)]
+        parts += [_words(text[at:begin], text[at - 1 : at]), _whole(before, _formula(found[1]), after)]
         at = end
-    return Markup("").join([*parts, _words(text[at:])])
+    return Markup("").join([*parts, _words(text[at:], text[at - 1 : at])])
 
 
 def _whole(before: str, formula: Markup, after: str) -> Markup:
@@ -33,10 +33,13 @@ def _whole(before: str, formula: Markup, after: str) -> Markup:
     return Markup('<span class="whole">{}{}{}</span>').format(before, formula, after) if before or after else formula
 
 
-def _words(text: str) -> Markup:
-    """``text`` with minus signs, no line that breaks between a number and its per cent, and exponents of several
-    characters in one font: those of books have ¹, ² and ³ alone."""
-    plain = _MINUS.sub("\N{MINUS SIGN}", text).replace(" %", "\N{NO-BREAK SPACE}%")
+def _words(text: str, before: str) -> Markup:
+    """``text``, behind the character ``before``, with minus signs, and its numbers whole.
+
+    No line breaks between a number and its per cent, and exponents of several characters are in one font: those of
+    books have ¹, ² and ³ alone.
+    """
+    plain = _MINUS.sub("\N{MINUS SIGN}", before + text)[len(before) :].replace(" %", "\N{NO-BREAK SPACE}%")
     return Markup(_EXPONENT.sub(r'<span class="power">\g<0></span>', str(escape(plain))))
 
 

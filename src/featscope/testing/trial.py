@@ -25,11 +25,16 @@ Claims = Mapping[tuple[str, str], Claim]
 """(id, arm) -> claim."""
 
 
-def measure(study: Study, arm: Arm, replicas: int | range = 8, seed: int = 0, at_most: int | None = None) -> xr.Dataset:
+def measure(
+    study: Study,
+    arm: Arm,
+    replicas: int | range = 8,
+    seed: int = 0,
+    at_most: int | None = None,
+    *,
+    groups: int = 1,
+) -> xr.Dataset:
     """What ``arm`` of ``study`` measures, run in this process.
-
-    Replicas of an arm that may stop early train in two groups, as they do where a run has two cores: each group stops
-    at a step of its own, and is not looked at where only the other one was.
 
     Args:
         study: what is measured on the way.
@@ -37,10 +42,10 @@ def measure(study: Study, arm: Arm, replicas: int | range = 8, seed: int = 0, at
         replicas: how many independent repetitions, or which.
         seed: seed of all streams.
         at_most: steps after which it ends.
+        groups: in which replicas train, each beside those of its group alone.
     """
     numbers = range(replicas) if isinstance(replicas, int) else replicas
-    groups = 2 if arm.stop_at else 1
-    size = ceil(len(numbers) / groups) if arm.recipe.replica_axis else 1
+    size = max(1, ceil(len(numbers) / groups)) if arm.recipe.replica_axis else 1
     ranges = [numbers[first : first + size] for first in range(0, len(numbers), size)]
     with TemporaryDirectory() as place:
         folder = RunFolder.create(Path(place) / "run")
@@ -189,8 +194,13 @@ class Trial:
         self._measured: dict[str, xr.Dataset] = {}
 
     def measure(self, arm: Arm, at_most: int | None = None) -> xr.Dataset:
-        """What ``arm``, one of the study's or a variation of one, measures now."""
-        return measure(self.study, arm, self._more.get(arm.name, self._replicas), self._seed, at_most)
+        """What ``arm``, one of the study's or a variation of one, measures now.
+
+        Where it may stop early replicas train in two groups, as they do where a run has two cores: each group stops at
+        a step of its own, and is not looked at where only the other one was.
+        """
+        replicas, groups = self._more.get(arm.name, self._replicas), 2 if arm.stop_at else 1
+        return measure(self.study, arm, replicas, self._seed, at_most, groups=groups)
 
     def run(self, name: str) -> xr.Dataset:
         """What the arm called ``name`` measures as it is; run once."""

@@ -1,7 +1,9 @@
 """Statistics of BatchNorm, which belong to the weights that they were taken with."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
+from sys import modules
 from typing import Any
 
 import torch
@@ -23,6 +25,11 @@ def batch_statistics(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     for name, part in _norms(module):
         for own, buffer in part.named_buffers(recurse=False):
             yield f"{name}.{own}" if name else own, buffer
+
+
+def _as_written() -> AbstractContextManager[Any]:
+    """Compiled modules run as they are written: another momentum for each batch would compile them anew each time."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in modules else nullcontext()
 
 
 @torch.no_grad()
@@ -58,10 +65,11 @@ def estimate_statistics(
     seen = 0
 
     def weigh(norm: _BatchNorm, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
-        (x,) = (*inputs, *named.values())
-        count = x.numel() // x.shape[1]
-        values[norm] += count
-        norm.momentum = count / values[norm]
+        x = next(iter((*inputs, *named.values())), None)
+        if isinstance(x, Tensor) and x.numel():
+            count = x.numel() // x.shape[1]
+            values[norm] += count
+            norm.momentum = count / values[norm]
 
     hooks = [norm.register_forward_pre_hook(weigh, with_kwargs=True) for norm in norms]
     try:
@@ -69,13 +77,14 @@ def estimate_statistics(
         for norm in norms:
             norm.train()
             norm.reset_running_stats()
-            norm.momentum = None  # the plain mean, where no hook is heard of, as within a compiled module
-        for batch in islice(batches, MOST_BATCHES):
-            if call is not None:
-                call(module, batch)
-            else:
-                module((batch if isinstance(batch, Tensor) else batch[0]).to(device))
-            seen += 1
+            norm.momentum = None  # the plain mean, where a part of somebody's own is given something else
+        with _as_written():
+            for batch in islice(batches, MOST_BATCHES):
+                if call is not None:
+                    call(module, batch)
+                else:
+                    module((batch if isinstance(batch, Tensor) else batch[0]).to(device))
+                seen += 1
         if not seen:
             raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
     except BaseException:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 IN_A_PART = (
@@ -19,18 +21,24 @@ _WRITTEN = (
 )
 
 
-def why_lost(module: nn.Module, versions: Mapping[str, int], whole: Mapping[str, Tensor]) -> str:
-    """What to say where hidden weights were written into, as by an optimizer; "" where they were not.
+def why_lost(module: nn.Module, whole: Mapping[str, Tensor]) -> str:
+    """What to say where hidden weights are neither 0 nor as they were, as after a step; "" where all are.
+
+    Embeddings that shorten their rows where they look them up may do so.
 
     Args:
         module: has the weights, some of them hidden.
-        versions: of the weights by their names, as torch counts writes into them, since they were hidden.
-        whole: the weights as they were before, by name.
+        whole: its weights and buffers as they were before they were hidden, by name.
     """
-    for name, version in versions.items():
-        weight, layer = module.get_parameter(name), module.get_submodule(name.rpartition(".")[0])
-        if getattr(layer, "max_norm", None) is not None:  # an embedding, which shortens rows where it looks them up
-            continue
-        if weight._version != version and bool(((weight != whole[name]) & (weight != 0)).any()):
-            return _WRITTEN.format(name)
-    return ""
+    shortened = {id(part.weight) for part in module.modules() if getattr(part, "max_norm", None) is not None}
+    weights = {name: one for name, one in module.named_parameters() if name in whole and id(one) not in shortened}
+    changed = {name: _changed(weight, whole[name]) for name, weight in weights.items()}
+    places = {one.device for one in changed.values()}
+    if not any(bool(torch.stack([one for one in changed.values() if one.device == place]).any()) for place in places):
+        return ""  # a GPU is waited for once
+    return _WRITTEN.format(next(name for name, one in changed.items() if one))
+
+
+def _changed(weight: Tensor, whole: Tensor) -> Bool[Tensor, ""]:
+    """Whether some entry is neither 0 nor as in ``whole``; NaN is as NaN."""
+    return ((weight != whole) & (weight != 0) & ~(weight.isnan() & whole.isnan())).any()

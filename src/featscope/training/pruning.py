@@ -223,7 +223,6 @@ class Pruner(nn.Module):
         super().__init__()
         self._held = (mask, module)  # in a tuple, torch registers neither
         self._whole: dict[str, Tensor] = {}
-        self._versions: dict[str, int] = {}  # of hidden weights
         self._told = False  # whoever has this as a part
         self._begin(0)
 
@@ -347,7 +346,6 @@ class Pruner(nn.Module):
         for name, pruned in mask.pruned_parameters(module).items():
             self._whole[name] = parameters[name].clone()
             parameters[name].copy_(pruned)
-            self._versions[name] = parameters[name]._version
         for name, own in self._own(module).items():
             self._whole[name] = buffers[name].clone()
             buffers[name].copy_(own)
@@ -361,14 +359,13 @@ class Pruner(nn.Module):
             ValueError: an optimizer, say, has changed hidden weights meanwhile, which is lost.
         """
         _, module = self._held
-        lost = why_lost(module, self._versions, self._whole)
+        lost = why_lost(module, self._whole)
         buffers = dict(module.named_buffers())
         for name in self._statistics.keys() & self._whole.keys():
             self._statistics[name] = buffers[name].clone()
         for name, whole in self._whole.items():
             (buffers[name] if name in buffers else module.get_parameter(name)).copy_(whole)
         self._whole.clear()
-        self._versions.clear()
         torch.clear_autocast_cache()
         if lost:
             raise ValueError(lost)

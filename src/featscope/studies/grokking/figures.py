@@ -43,7 +43,7 @@ def accuracies(runs: Runs, moduli: Sequence[int]) -> Curves:
         panels.append(Panel(f"{k} numbers modulo {p}", "step", "accuracy", drawn, log_x=True))
     return chart(
         "accuracies",
-        "Are sums learned by heart first, then by the rule, of two numbers and of more?",
+        "Are sums of two numbers, and of more, learned by heart first and then by the rule?",
         "Accuracy on the half of the points to train on, and on the others; dashed, on the others without weight "
         "decay. A run ends when all its replicas have learned; lines have them as they were then from there on.",
         *panels,

@@ -348,8 +348,8 @@ class LoopedTransformer(FigureEightOne):
         return Story(
             f"Each loop {step} a step of gradient descent, to {order(gap)}; training from random weights {words}.",
             "A prompt shows examples of a linear rule. Lines show how the error of a transformer falls as it goes "
-            "through its one layer again and again, for prompts of different lengths; dashed, the printed bound. They "
-            f"end where float64 does. With {self.samples[-1]} examples the log error falls by {slope} a loop, where "
+            "through its one layer again and again, for prompts of different lengths; dashed, the printed bound. Flat "
+            f"ends are those of float64. With {self.samples[-1]} examples the log error falls by {slope} a loop, where "
             f"the bound has {printed}.",
             {
                 f"equals-gradient-descent@{first}": "",

@@ -28,7 +28,7 @@ def share(study: Study, runs: Runs, laws: Mapping[str, float]) -> Curves:
         panels.append(Panel(study.arm(name).label, "n/d²", "share in the span", lines, marks, log_x=True))
     return chart(
         "share",
-        "With how many samples a squared dimension does the first gradient turn to the directions?",
+        "How many samples does it take until the first gradient turns to the directions?",
         "Share of the first weights' squares in the span of the directions that count.",
         *panels,
         claims=("half-at-known-ratio", "share-rises-with-samples", "cubic-part-is-noise"),

@@ -341,7 +341,7 @@ class MultiIndexStudy(MultiIndexArms):
             f"{since if np.isfinite(half) else ''}.",
             "A label is a polynomial of a few directions of a random input. The first figure shows how much of "
             "the first gradient lies in these directions as samples grow; dashed, what is predicted in high dimension. "
-            "Without curvature there is nothing to find.",
+            "By the theory there is nothing to find without curvature.",
             {
                 f"half-at-known-ratio@{SPAN}": "",
                 f"subspace-is-recovered@{SPAN}": f"Cosine of the largest angle "

@@ -70,7 +70,7 @@ def dimensions(study: "LinearClaims", runs: Runs) -> Curves:
         panels.append(Panel(f"r = {r}, γ = {gamma:g}", _RATIO, "accuracy out of domain", lines, marks=marks))
     return chart(
         "dimensions",
-        "From which dimension on does weight decay fail out of domain, and does the nuclear norm?",
+        "From which dimension on do weight decay and the nuclear norm fail out of domain?",
         "Accuracy out of domain over the number of environmental features.",
         *panels,
         claims=("ood-crossing", "gaussian-formula", "nuclear-norm-beats-weight-decay"),
@@ -132,8 +132,8 @@ def story(runs: Runs, claims: Sequence[Claim]) -> Story:
         f"At equal training loss the nuclear norm {words.get(own, 'is not known to turn the boundary less')}: "
         f"{norm} right out of domain against {decay} with weight decay.",
         "One feature always agrees with the label, the other one in 70 % of cases in training and in 30 % out of "
-        f"domain. The tilt of the boundary is how much of the second is used: at a training loss of {MATCHED:g} "
-        f"{tilts[0]} with weight decay and {tilts[1]} with the nuclear norm. Errors in and out of domain stand 3 "
+        f"domain. The tilt of the boundary is how much of the second is used: at a training loss of {MATCHED:g} it "
+        f"is {tilts[0]} with weight decay and {tilts[1]} with the nuclear norm. Errors in and out of domain stand 3 "
         "to 7 for every boundary.",
         {
             f"matched-loss-ordering@{PLANE}": "",

@@ -145,7 +145,7 @@ def complexity(runs: Runs) -> Curves:
     ]
     return chart(
         "complexity",
-        "Do errors grow with the number of tasks as the bounds on them?",
+        "Do errors grow with the number of tasks as fast as their bounds?",
         "Left: over that of one task. Right: linear CKA with the representation of one task, on its data.",
         Panel("What a task pays", "tasks of pre-training", "over that of one task", left, log_x=True, log_y=True),
         Panel("Similarity", "tasks of pre-training", "linear CKA", right, log_x=True),

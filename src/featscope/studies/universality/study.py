@@ -342,11 +342,11 @@ class Universality(LinearClaims):
                 claims,
                 f"many-labels-close-the-gap@{LABELS}",
                 " With many labels the difference in errors is gone.",
-                " The difference in errors stays with many labels.",
+                " With many labels some difference in errors is left.",
             ),
             {
                 kept: "For any number of shared features, not only half." if always else "",
-                few: in_case(claims, few, "The cost is one of few labels.", "Many labels cost more, too."),
+                few: in_case(claims, few, "The cost is one of few labels.", "Some error is left with many labels."),
                 room: in_case(claims, room, "As many outputs as one task has features are enough.", ""),
                 turned: in_case(
                     claims,
