@@ -93,7 +93,7 @@ PRUNING = Entry(
     name="pruning",
     source="Theoretical Analysis of Contrastive Learning under Imbalanced Data, Algorithm 1 and Theorem 3.2",
     summary="Hiding the smallest neurons from the loss: when it gives rare features their share, and when it does not.",
-    minutes=1.0,
+    minutes=2.0,
     target="featscope.studies.pruning:Pruning",
 )
 
@@ -117,7 +117,7 @@ PREDICTION_HEAD = Entry(
     name="prediction-head",
     source="Wen & Li 2022, arXiv 2205.06226",
     summary="Why non-contrastive learning does not collapse: what the prediction head does, phase by phase.",
-    minutes=1.0,
+    minutes=2.0,
     target="featscope.studies.prediction_head:PredictionHeadStudy",
 )
 
