@@ -47,8 +47,7 @@ class Asked:
         essays: folder of .txt files.
         examples: prompts of each task.
         layers_alone: draw the picture, and leave the table as it is: no method is tried.
-        dtype: in which the model computes; bfloat16 takes half of the memory, and less time where processors
-            have instructions for it.
+        dtype: in which the model computes; bfloat16 takes half of the memory.
     """
 
     model: tyro.conf.Positional[str]

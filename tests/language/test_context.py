@@ -324,7 +324,9 @@ def test_rows_filled_up_by_what_the_question_says_are_not_added(make, padding):
         assert (filled[0, 7:] == (padding or ends["eos_token_id"])).all()
         with pytest.raises(ConfigError, match="2 rows, with padding: allowed is a row without padding"):
             context.add(filled)
-    context.ask(question, **GREEDY)  # which says nothing of ends
+    for _ in range(3):
+        context.ask(question, **GREEDY)  # which says nothing of ends
+    assert len(context._ends) == 2  # however many questions there were
     with pytest.raises(ConfigError, match="give an attention_mask of ones"):
         context.add(filled)
     context.add(filled[:, :7])

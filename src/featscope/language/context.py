@@ -2,7 +2,7 @@
 
 import copy
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from types import MappingProxyType
@@ -30,7 +30,9 @@ from featscope.language.prompt import Prompt, end_tokens, padding_token, read_pr
 from featscope.options import ConfigError
 
 _CUT = ("full_attention", "sliding_attention", "chunked_attention")  # kinds whose cache can go back
-_OF_ENDS = ("pad_token_id", "eos_token_id", "generation_config")  # options that say what fills up rows that ended
+
+_Ends = tuple[tuple[int, ...], int | None]
+"""Tokens that end a text, and the one that is padding."""
 
 
 @runtime_checkable
@@ -70,7 +72,7 @@ class Context:
         reuses = goes_back and rope_of(method.model).get("rope_type") not in ANGLES_BY_LENGTH
         self._cache = DynamicCache() if reuses else None
         self._lock, self._taken = threading.RLock(), False
-        self._ends: list[dict[str, Any]] = []  # of questions since something was added
+        self._ends: set[_Ends] = set()  # of questions since something was added
         self.prompt = Prompt(prompt.ids[:, :0], prompt.real[:, :0])
         self._append(prompt)
         self._read_in = self._now_in
@@ -85,7 +87,7 @@ class Context:
         with self._turn():
             other = object.__new__(type(self))
             vars(other).update(vars(self), _cache=copy.deepcopy(self._cache), _lock=threading.RLock(), _taken=False)
-            other._ends = list(self._ends)
+            other._ends = set(self._ends)
             return other
 
     def __deepcopy__(self, memo: Any) -> "Context":
@@ -114,7 +116,7 @@ class Context:
         """
         with self._turn():
             whole = self._behind(input_ids, attention_mask)
-            self._ends.append({name: options[name] for name in _OF_ENDS if name in options})
+            self._ends.add(_ends_of(self._method.model, options))
             if self._cache is None:
                 return self._method.generate(whole.ids, whole.mask, **options)
             require_context(self._method.model, whole)
@@ -184,10 +186,8 @@ class Context:
         new = whole._replace(ids=whole.ids[:, self.length :])
         return attention_at(self._method.model, new, cast(int, self._layer), self._cache)
 
-    def _behind(
-        self, input_ids: Tensor, attention_mask: Tensor | None, asked: Sequence[Mapping[str, Any]] = ()
-    ) -> Prompt:
-        """The document with ``input_ids`` behind it, which may be what a question with options of ``asked`` gave."""
+    def _behind(self, input_ids: Tensor, attention_mask: Tensor | None, asked: Iterable[_Ends] = ()) -> Prompt:
+        """The document with ``input_ids`` behind it, which may be an answer that ends as one of ``asked``."""
         if self._cache is not None and self._now_in != self._read_in:
             (dtype, device), (now, here) = self._read_in, self._now_in
             raise ConfigError(
@@ -197,7 +197,7 @@ class Context:
         model = self._method.model
         added = read_prompt(model, input_ids, attention_mask)
         ids: Int[Tensor, "batch token"] = self.prompt.ids
-        filled = _filled_up(model, added.ids) or any(_filled_up(model, added.ids[:, -2:], one) for one in asked)
+        filled = _filled_up(added.ids, *_ends_of(model)) or any(_filled_up(added.ids[:, -2:], *one) for one in asked)
         padded = not bool(added.real.all()) or (attention_mask is None and filled)
         if padded or added.ids.shape[0] != ids.shape[0]:
             raise ConfigError(
@@ -209,9 +209,13 @@ class Context:
         return Prompt(*moved)
 
 
-def _filled_up(model: Any, ids: Int[Tensor, "batch token"], options: Mapping[str, Any] = MappingProxyType({})) -> bool:
+def _ends_of(model: Any, options: Mapping[str, Any] = MappingProxyType({})) -> _Ends:
+    padding = padding_token(model, options)
+    return tuple(end_tokens(model, options)), None if padding is None else int(padding)
+
+
+def _filled_up(ids: Int[Tensor, "batch token"], ends: Sequence[int], padding: int | None) -> bool:
     """Whether rows that ended before others are filled up as ``generate`` does it: with padding, or a text's end."""
-    ends, padding = end_tokens(model, options), padding_token(model, options)
     if len(ids) == 1:
         return False
     if padding is not None and padding not in ends:
