@@ -228,7 +228,7 @@ class ExactClaims(FixedFeaturesArms):
         at_least=0.0,
         because="B stands outside the root: the class is linear in w.",
         law="exact",
-        note="The text's 1 - sqrt(2 N B)/2^k says nothing at k = 5.",
+        note="The text's 1 - sqrt(2 N B)/2^k is for k up to D/16, and at k = 5 says nothing from N B = 512 on.",
     )
     def fixed_features_have_a_loss(self, run: xr.Dataset) -> xr.DataArray:
         r"""On that parity no weights of norm B have a hinge loss below $1-B\|v_A\|\ge1-B\sqrt{N/C}$.
