@@ -74,7 +74,7 @@ class FirstStepsClaims(ExactClaims):
         return (missed * first.active**2 / (spread * first.active_square)).median("neuron", skipna=False)
 
     @bound(
-        "Section 2.4, Table A.1",
+        "Section 2.6, Table A.1",
         on=(NETWORK, GENERAL),
         not_on={NOTHING_TO_FIND: _CHANCE},
         at_least=0.99,

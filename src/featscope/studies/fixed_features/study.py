@@ -75,7 +75,7 @@ class FixedFeatures(LaterStepsClaims):
         """
         return last(run, run.accuracy)
 
-    @ordering("Section 2.3, Figure 2.1", on=(RANDOM, TANGENT), more_than=0.0, range=COSINE)
+    @ordering("Section 2.6, Figure 2.1", on=(RANDOM, TANGENT), more_than=0.0, range=COSINE)
     def network_beats_fixed(self, runs: Runs, arm: str) -> xr.DataArray:
         """The network is right more often than what is trained on fixed features.
 
