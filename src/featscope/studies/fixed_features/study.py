@@ -266,7 +266,14 @@ class FixedFeatures(LaterStepsClaims):
         """
         return run.cosine.isel(stage=2).max("neuron", skipna=False)
 
-    @bound("Figure A.11", not_on=HIDDEN, at_least=0.9, range=COSINE, because=f"Bound: {STATED}")
+    @bound(
+        "Figure A.11",
+        not_on=HIDDEN,
+        at_least=0.9,
+        range=COSINE,
+        because=f"Bound: {STATED}",
+        note="The text says of them that weights form clusters; that they turn to this sum Section 2.5 says of counts.",
+    )
     def hidden_vectors_are_found_as_a_sum(self, run: xr.Dataset) -> xr.DataArray:
         """With labels of hidden vectors neurons turn to the plain sum of the relevant patterns.
 
