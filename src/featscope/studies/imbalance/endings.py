@@ -92,7 +92,7 @@ class Endings(Stages):
         not_on="lottery",
         relation="<=",
         because="Bound: m/d, for o(m/d).",
-        note="Where every feature has neurons of its own, and each neuron one, it is m/d on average at least.",
+        note="It is few-features-held times m/d. Where each neuron holds a feature it is m/d at least.",
         range=POSITIVE,
     )
     def neurons_of_a_feature(self, run: xr.Dataset) -> Found:

@@ -57,7 +57,7 @@ class Stages(Assumed):
         at_t1 = at_event(run, abs(run.alignment), run.stage1_end)
         return known(at_t1 >= self._needed((1 + GAMMA) / 2), at_t1).where(self._lucky(run))
 
-    @of_nearly_all("Theorem C.1(c)")
+    @of_nearly_all("Theorem C.1(c)", note="At ε_min = 0.9 it cannot be otherwise, but by what batches add by chance.")
     def others_at_t1(self, run: xr.Dataset) -> xr.DataArray:
         r"""At the end of Stage 1 no neuron has much of a feature of which it had little.
 
@@ -262,7 +262,7 @@ class Stages(Assumed):
         not_on="lottery",
         at_least=0.9,
         because=NEARLY_ALL,
-        note="Thresholds of √(log d/d) are above what keeps neurons alive at this size.",
+        note="Hardly possible: they are set to 0.85 of it, as at all of it neurons die, and T2 comes before the rest.",
         law="share",
     )
     def thresholds_large(self, run: xr.Dataset) -> xr.DataArray:
