@@ -148,7 +148,8 @@ class PredictionHeadStudy(PhasesClaims):
         at_least=0.99,
         because="Bound: a stated choice. Inputs are symmetric and neurons odd, so all that can collapse is outputs to "
         "one line.",
-        note="The remark is in words, of any network. It was not expected here before the first look.",
+        note="The remark is in words, of data with a feature that is no weaker but varies less, which these have not. "
+        "It was not expected here before the first look.",
         range=SHARE,
     )
     def sphere_collapses(self, run: xr.Dataset) -> xr.DataArray:

@@ -243,7 +243,7 @@ class PredictionHeadImages(ImageStudy):
         not_on={"identity-l2": WITH_HEAD, **UNTRAINED},
         at_most=0.01,
         because="Bound: a hundredth of the sphere's variance, a stated choice for 'collapsed to a point'.",
-        note="The paper predicts it and shows no experiment.",
+        note="The paper says that it is easier so with a feature of low variance, and shows no experiment.",
         range=SHARE,
     )
     def l2_no_head_collapses(self, run: xr.Dataset) -> xr.DataArray:
