@@ -276,7 +276,15 @@ class PhasesClaims(InfiniteBatchesClaims):
         }
         return together(parts, rescued(run))
 
-    @bound("Hypothesis C.1", on="head", at_least=0.9, because=CHOICE, note=READING, law="draws")
+    @bound(
+        "Hypothesis C.1",
+        on="head",
+        at_least=0.9,
+        because=CHOICE,
+        note=f"{READING} Two parts cannot fail at this size: noise apart, as the bound is 1.8 of a cosine, and E_21, "
+        "whose bound of 0.32 peak-of-the-head keeps it below.",
+        law="draws",
+    )
     def second_phase(self, run: xr.Dataset) -> Found:
         r"""While the head rises only noise changes.
 
