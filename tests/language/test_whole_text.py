@@ -1,8 +1,10 @@
 """What is asked of a generation that reads a part of the prompt is asked of the whole: counts, ends, padding."""
 
+from typing import Any
+
 import pytest
 import torch
-from small_models import prompt, tiny, word_tokenizer
+from small_models import padded, prompt, tiny, word_tokenizer
 from transformers import (
     EosTokenCriteria,
     GenerationConfig,
@@ -125,6 +127,23 @@ def test_a_processor_of_the_callers_takes_the_place_of_the_models(name, where):
     assert torch.equal(found.sequences, expected.sequences)
     for one, other in zip(found.scores, expected.scores, strict=True):
         assert torch.allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("where", ["option", "config", "model"])
+def test_what_is_not_to_be_repeated_is_that_of_the_whole_prompt(where):
+    model, rows, asked = tiny(), padded(prompt(60), prompt(40, 1)), {"repetition_penalty": 5.0}
+    options: dict[str, Any] = {"output_scores": True, "output_logits": True, "return_dict_in_generate": True, **GREEDY}
+    gem = GemFilter(model, 2, 16, window=4)
+    banned = gem.generate(prompt(), no_repeat_ngram_size=1, **options).scores[0][0]
+    assert banned.isinf().nonzero()[:, 0].tolist() == prompt()[0].unique().tolist()
+    if where == "model":
+        model.generation_config.update(**asked)
+    else:
+        options |= asked if where == "option" else {"generation_config": GenerationConfig(**asked)}
+    found = gem.generate(rows, **options)
+    for row, logits, scores in zip(rows, found.logits[0], found.scores[0], strict=True):
+        old = torch.isin(torch.arange(len(logits)), row[row > 0])  # padding is not penalised
+        assert torch.equal(scores, logits.where(~old, torch.where(logits < 0, logits * 5, logits / 5)))
 
 
 @pytest.mark.parametrize("kind", ["end", "another end", "time", "length"])

@@ -79,13 +79,16 @@ def counted_from(prompt: int, model: PreTrainedModel, options: Mapping[str, Any]
                 f"{prompt}. Use max_new_tokens"
             )
         counts |= {length: none, new: max(asked - prompt, 0)}
-    rest = {name: value for name, value in options.items() if name not in counts}
-    if not counts:
-        return rest
-    if (given := rest.get("generation_config")) is None:
-        return rest | counts
-    config = copy.deepcopy(given)
-    config.update(**counts)
+    return with_settings(options, counts)
+
+
+def with_settings(options: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of ``generate`` with ``values``, which go into their ``generation_config`` where they have one."""
+    rest = {name: value for name, value in options.items() if name not in values}
+    if not values or (given := rest.get("generation_config")) is None:
+        return {**rest, **values}
+    config = copy.deepcopy(given)  # transformers warns of options beside it
+    config.update(**values)
     return rest | {"generation_config": config}
 
 

@@ -25,8 +25,8 @@ Positions = Literal["new", "original"]
 class ReadAgain:
     """Two passes: the selector chooses, then the model's own ``generate`` reads the chosen tokens with all layers.
 
-    Sampling, beams, streamers and stopping criteria work. Streamers, and what transformers makes of options such as
-    ``repetition_penalty``, see the kept tokens as the prompt; a caller's own criteria and processors see all of it.
+    Sampling, beams, streamers and stopping criteria work. Streamers see the kept tokens as the prompt;
+    ``repetition_penalty``, ``no_repeat_ngram_size`` and a caller's own criteria and processors see all of it.
 
     Attributes:
         positions: "new" are 0 to k - 1, as in GemFilter (dissertation, Algorithm 2); "original" those of the whole
@@ -89,7 +89,7 @@ class ReadAgain:
         short = prompt.take(kept, padding_token(model, options) or 0)
         if self.positions == "original":
             _require_places(model, prompt, short, new_tokens(model, options, prompt.ids.shape[-1]))
-        options = with_whole_text(model, options, short.ids, prompt.ids)
+        options = with_whole_text(model, options, short.ids, prompt)
         options = counted_from(prompt.ids.shape[-1], model, options)
         if self.positions == "original":
             if setting(model, options, "use_cache") is False:

@@ -26,7 +26,8 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from featscope.language.method import setting
+from featscope.language.method import setting, with_settings
+from featscope.language.prompt import Prompt
 
 _OF_NO_TEXT = (EosTokenCriteria, MaxTimeCriteria)
 """Criteria that look at the last token alone, or at none."""
@@ -45,18 +46,21 @@ _OPTIONS: Mapping[type, tuple[str, Any]] = {
     MinLengthLogitsProcessor: ("min_length", 0),
 }
 """Kind of processor -> the option of which transformers makes one, and its value for none."""
+_OF_TEXT: tuple[Any, ...] = (RepetitionPenaltyLogitsProcessor, NoRepeatNGramLogitsProcessor)
+"""Of these kinds those that look at all of a text: transformers would make one that looks at what is read alone."""
 
 
 def with_whole_text(
     model: PreTrainedModel,
     options: Mapping[str, Any],
     read: Int[Tensor, "batch kept"],
-    prompt: Int[Tensor, "batch token"],
+    prompt: Prompt,
 ) -> dict[str, Any]:
     """Options of ``generate`` whose stopping criteria, logits processors and allowed tokens see the whole text.
 
-    The model reads and hands over the tokens ``read`` in place of the prompt's. Processors that transformers makes by
-    itself, such as that of ``repetition_penalty``, see these. A caller's own end, time or greatest length takes the
+    The model reads and hands over the tokens ``read`` in place of the prompt's. What ``repetition_penalty`` and
+    ``no_repeat_ngram_size`` ask for sees the whole text, too; processors that transformers makes of other options, such
+    as ``encoder_repetition_penalty``, see what is read. A caller's own end, time or greatest length takes the
     place of what transformers would make of the same kind, as it does in the model's own ``generate``. So does a
     caller's repetition penalty, ban on repeated words, least length, suppressed tokens, temperature, ``top_k``,
     ``top_p`` and ``min_p``. Other criteria and processors act beside those of transformers.
@@ -65,41 +69,58 @@ def with_whole_text(
         model: generates.
         options: those of ``generate``; lengths count the whole prompt.
         read: tokens that stand for each prompt.
-        prompt: the whole prompts, a row each.
+        prompt: the whole prompts.
     """
     found, length = dict(options), read.shape[-1]
+    first = prompt.ids.gather(1, prompt.real.int().argmax(1, keepdim=True))
+    filled = prompt.ids.where(prompt.real, first)
 
     def whole(ids: Tensor) -> Tensor:
-        """Rows of all prompts, some for each."""
-        own = prompt.to(ids.device)
-        return torch.cat([own.repeat_interleave(len(ids) // len(own), 0), ids[:, length:]], 1)
+        return _behind(prompt.ids, ids[:, length:])
+
+    def unpadded(ids: Tensor) -> Tensor:
+        """The same with a prompt's first token in place of its padding, which is not to be penalised."""
+        return _behind(filled, ids[:, length:])
 
     def whole_row(number: int, ids: Tensor) -> Tensor:
         """A row of prompt ``number``, or, where versions of transformers number samples, of the one that it is of."""
         its = (read == ids[:length].to(read.device)).all(-1).tolist()
-        own = prompt[number if number in range(len(its)) and its[number] else its.index(True)]
+        own = prompt.ids[number if number in range(len(its)) and its[number] else its.index(True)]
         return torch.cat([own.to(ids.device), ids[length:]])
 
     def stopping(one: StoppingCriteria) -> StoppingCriteria:
         if type(one) is MaxLengthCriteria:
-            return MaxLengthCriteria(one.max_length - prompt.shape[-1] + length, one.max_position_embeddings)
+            return MaxLengthCriteria(one.max_length - prompt.ids.shape[-1] + length, one.max_position_embeddings)
         return one if type(one) in _OF_NO_TEXT else _Stopping(one, whole)
 
     if (criteria := found.get("stopping_criteria")) is not None:
         found["stopping_criteria"] = StoppingCriteriaList([stopping(one) for one in criteria])
-    if (processors := found.get("logits_processor")) is not None:
-        found["logits_processor"] = LogitsProcessorList(
-            [one if type(one) in _OF_SCORES else _Processor(one, whole) for one in processors]
-        )
-        for name, none in (_OPTIONS[type(one)] for one in processors if type(one) in _OPTIONS):
-            if setting(model, found, name) not in (None, none):
-                found[name] = none
+    own = [*(found.get("logits_processor") or ())]
+    asked = {
+        kind: value
+        for kind, (name, none) in _OPTIONS.items()
+        if (kind in _OF_TEXT or kind in map(type, own)) and (value := setting(model, found, name)) not in (None, none)
+    }
+    found = with_settings(found, dict(_OPTIONS[kind] for kind in asked))
+    made = [
+        _Processor(kind(asked[kind]), unpadded if kind is RepetitionPenaltyLogitsProcessor else whole)
+        for kind in _OF_TEXT
+        if kind in asked and kind not in map(type, own)
+    ]
+    own = [one if type(one) in _OF_SCORES else _Processor(one, whole) for one in own]
+    found["logits_processor"] = LogitsProcessorList([*made, *own])
     if (allowed := found.get("prefix_allowed_tokens_fn")) is not None:
         found["prefix_allowed_tokens_fn"] = lambda number, ids: allowed(number, whole_row(int(number), ids))
     return found
 
 
 Whole = Callable[[Tensor], Tensor]
+
+
+def _behind(prompts: Tensor, new: Tensor) -> Tensor:
+    """Rows of all prompts, some for each, with what is new behind them."""
+    own = prompts.to(new.device)
+    return torch.cat([own.repeat_interleave(len(new) // len(own), 0), new], 1)
 
 
 class _Stopping(StoppingCriteria):
