@@ -19,6 +19,7 @@ from transformers import (
 
 from featscope.language import (
     AdaKV,
+    Draft,
     FastKV,
     FilterLayer,
     FullCache,
@@ -30,9 +31,12 @@ from featscope.language import (
     Press,
     PromptDistill,
     SnapKV,
+    layers,
 )
 from featscope.language.decoder import cache_argument, cache_of
+from featscope.language.prompt import Prompt
 from featscope.language.propagation import one_pass
+from featscope.language.selectors import draft
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -137,6 +141,14 @@ def test_attention_that_nobody_could_watch_is_no_answer(build, monkeypatch):
     monkeypatch.setattr(one_pass, "watched", lambda *given: nullcontext())
     with pytest.raises(ConfigError, match="no attention of LlamaForCausalLM could be watched"):
         build(tiny()).generate(prompt(), **GREEDY)
+
+
+@pytest.mark.parametrize("module", [layers, draft])
+def test_attention_that_nobody_could_watch_is_no_choice(module, monkeypatch):
+    monkeypatch.setattr(module, "watched", lambda *given: nullcontext())
+    model, its = tiny(), Prompt(prompt(), torch.ones(1, 60, dtype=torch.bool))
+    with pytest.raises(ConfigError, match="no attention of LlamaForCausalLM could be watched"):
+        _ = Draft(model, 16, 1, 4).scores(its) if module is draft else layers.scores_of_all_layers(model, its)
 
 
 @pytest.mark.parametrize("name", ["generate_batch", "init_continuous_batching", "continuous_batching_context_manager"])

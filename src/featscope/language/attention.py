@@ -88,6 +88,15 @@ def watched(model: PreTrainedModel, observer: Observer) -> Iterator[None]:
             del observers[module]
 
 
+def require_seen(model: PreTrainedModel, seen: bool) -> None:
+    """Raise `ConfigError` unless an observer saw attention of ``model``, which compiled code may not show."""
+    if not seen:
+        raise ConfigError(
+            f"no attention of {type(model).__name__} could be watched, so that nothing was chosen or dropped: allowed "
+            "is a model whose layers look their attention function up when they run. Load it without torch.compile"
+        )
+
+
 def _count(change: int) -> None:
     """Count threads that watch; while there are any, transformers looks functions up here."""
     global _own, _watching

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.claims.intervals import interval_of_binomial
-from featscope.language.attention import Attention, watched
+from featscope.language.attention import Attention, require_seen, watched
 from featscope.language.chat import begun, going_on, in_template
 from featscope.language.decoder import (
     require_context,
@@ -273,6 +273,7 @@ def scores_of_all_layers(model: PreTrainedModel, prompt: Prompt) -> dict[int, Fl
     scoring = _Scoring()
     with watched(model, scoring):
         text_model(model)(prompt.ids, attention_mask=prompt.mask, position_ids=prompt.positions, use_cache=False)
+    require_seen(model, bool(scoring.scores))
     return {layer: scores for layer, scores in scoring.scores.items() if layer in layers}
 
 

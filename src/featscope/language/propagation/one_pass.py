@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from featscope.language.attention import Attention, watched
+from featscope.language.attention import Attention, require_seen, watched
 from featscope.language.caches.full import Full, Selected
 from featscope.language.caches.press import Press
 from featscope.language.decoder import blocks, cache_argument, cache_of, require_context, text_config
@@ -73,11 +73,7 @@ def generate_in_one_pass(
     pressing = cache.pressing(model, prompt, one.held) if isinstance(cache, Press) else nullcontext()
     with watched(model, one), one.narrowing(), pressing:
         output = its.generate(prompt.ids, attention_mask=prompt.mask, **options)
-    if not one.chosen and not one.read:
-        raise ConfigError(
-            f"no attention of {type(model).__name__} could be watched, so that nothing was chosen or dropped: allowed "
-            "is a model whose layers look their attention function up when they run. Load it without torch.compile"
-        )
+    require_seen(model, bool(one.chosen or one.read))
     if (held := cache_of(output)) is not None and one.uneven:
         held.update = _refuse
     return with_kept(output, one.all_kept())

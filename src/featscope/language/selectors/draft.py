@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 
-from featscope.language.attention import Attention, attention_weights, watched
+from featscope.language.attention import Attention, attention_weights, require_seen, watched
 from featscope.language.decoder import (
     cache_argument,
     require_context,
@@ -123,6 +123,7 @@ class Draft:
                 held = {cache_argument(self.draft.forward): cache}
                 said = self.draft(ids, attention_mask=mask, position_ids=positions, logits_to_keep=1, **held)
                 ids, positions = said.logits[:, -1].argmax(-1, keepdim=True), positions[:, -1:] + 1
+        require_seen(self.draft, largest.seen)
         return torch.stack(largest.rows).mean(0).to(place)
 
 
@@ -132,6 +133,7 @@ class _Largest:
     def __init__(self, prompt: Prompt, layers: Sequence[int]) -> None:
         self.prompt, self.layers = prompt, layers
         self.rows: list[Tensor] = []
+        self.seen = False
 
     def begin(self) -> None:
         self.rows.append(torch.zeros(self.prompt.ids.shape, device=self.prompt.ids.device))
@@ -139,6 +141,7 @@ class _Largest:
     def before(self, attention: Attention) -> None:
         if attention.layer not in self.layers:
             return
+        self.seen = True
         length = self.prompt.ids.shape[1]
         real = pad(self.prompt.real, (0, attention.key.shape[2] - length), value=True)
         weights = attention_weights(attention, real, slice(-1, None))[..., 0, :length].amax((1, 2))
