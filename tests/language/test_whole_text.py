@@ -242,6 +242,7 @@ def test_the_least_length_counts_the_whole_prompt():
         ({"max_length": 90}, 30),
         ({"generation_config": GenerationConfig(max_new_tokens=9)}, 9),
         ({"generation_config": GenerationConfig(max_length=61)}, 1),
+        ({"max_new_tokens": 3, "stopping_criteria": StoppingCriteriaList([MaxLengthCriteria(75)])}, 15),
     ],
 )
 def test_new_tokens_are_those_that_generate_may_write(options, wanted):

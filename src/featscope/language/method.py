@@ -7,7 +7,7 @@ from functools import wraps
 from time import monotonic
 from typing import Any, Protocol, runtime_checkable
 
-from transformers import PreTrainedModel
+from transformers import MaxLengthCriteria, PreTrainedModel
 
 from featscope.options import ConfigError
 
@@ -48,6 +48,9 @@ def setting(model: PreTrainedModel, options: Mapping[str, Any], name: str) -> An
 
 def new_tokens(model: PreTrainedModel, options: Mapping[str, Any], prompt: int) -> int:
     """How many tokens ``generate`` may write behind a prompt of ``prompt`` tokens."""
+    own = [one.max_length for one in options.get("stopping_criteria") or () if type(one) is MaxLengthCriteria]
+    if own:  # in place of what transformers would make of the settings
+        return max(min(own) - prompt, 0)
     most = setting(model, options, "max_new_tokens")
     if most is None:
         length = setting(model, options, "max_length")
