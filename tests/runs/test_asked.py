@@ -12,7 +12,7 @@ import pytest
 from featscope.runs import Settings, run, workers
 from featscope.runs.asked import NAME, ask, asked
 from featscope.runs.progress import NAME as PROGRESS
-from featscope.runs.progress import Monitor, Part
+from featscope.runs.progress import Part, ProgressBoard
 from featscope.runs.workers import InterruptedRunError, train_all
 from featscope.watch.address import Address, keep_address, read_address
 from featscope.watch.state import look
@@ -117,8 +117,8 @@ def test_windows_which_has_no_such_flags_and_no_user_ids_is_asked_too(tmp_path, 
         monkeypatch.delattr(os, name)
     ask(tmp_path, "stop")
     assert asked(tmp_path) == "stop"
-    with Monitor([Part("a", "a", 1, 1)], tmp_path, show="quiet") as monitor:
-        assert monitor.wish() == "stop"
+    with ProgressBoard([Part("a", "a", 1, 1)], tmp_path, show="quiet") as board:
+        assert board.wish() == "stop"
         assert [arm["label"] for arm in look(tmp_path)["arms"]] == ["a"]
     kept = Address(4000, "a" * 43)
     keep_address(tmp_path, kept)
@@ -127,14 +127,14 @@ def test_windows_which_has_no_such_flags_and_no_user_ids_is_asked_too(tmp_path, 
 
 def test_what_cannot_pause_is_not_paused(tmp_path):
     ask(tmp_path, "pause")
-    assert Monitor([Part("a", "a", 1, 1)], tmp_path, can_pause=False).wish() == ""
-    assert Monitor([Part("a", "a", 1, 1)], tmp_path).wish() == "pause"
+    assert ProgressBoard([Part("a", "a", 1, 1)], tmp_path, can_pause=False).wish() == ""
+    assert ProgressBoard([Part("a", "a", 1, 1)], tmp_path).wish() == "pause"
 
 
 def test_the_line_names_the_arm_its_place_and_the_number(monkeypatch, capsys):
     monkeypatch.setattr("featscope.runs.progress._SECONDS_BETWEEN_LINES", 0)
-    with Monitor([Part("plain", "plain", 10, 5), Part("masked", "with masking", 10, 5)]) as monitor:
-        monitor.advance("masked", 3, "loss 0.25")
+    with ProgressBoard([Part("plain", "plain", 10, 5), Part("masked", "with masking", 10, 5)]) as board:
+        board.advance("masked", 3, "loss 0.25")
     assert "masked (2 of 2): 3/10" in (said := capsys.readouterr().err)
     assert "loss 0.25" in said
 
@@ -158,11 +158,11 @@ def test_quiet_says_nothing_and_json_an_event_a_line(tmp_path, monkeypatch, caps
 def test_the_time_left_follows_the_pace_of_the_arm_on_its_way(monkeypatch):
     now = [100.0]
     monkeypatch.setattr("featscope.runs.progress.time.monotonic", lambda: now[0])
-    monitor = Monitor([Part("fast", "fast", 100, 100), Part("slow", "slow", 10, 10)], show="quiet")
-    assert monitor._left() is None
+    board = ProgressBoard([Part("fast", "fast", 100, 100), Part("slow", "slow", 10, 10)], show="quiet")
+    assert board._left() is None
     now[0] = 110.0
-    monitor.advance("fast", 100, "")
-    monitor.advance("slow", 0, "starting")
+    board.advance("fast", 100, "")
+    board.advance("slow", 0, "starting")
     now[0] = 120.0
-    monitor.advance("slow", 2, "")
-    assert monitor._left() == pytest.approx(40)  # eight more, of five seconds each
+    board.advance("slow", 2, "")
+    assert board._left() == pytest.approx(40)  # eight more, of five seconds each

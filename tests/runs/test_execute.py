@@ -23,7 +23,7 @@ from featscope.options import ConfigError, MissingExtraError, require
 from featscope.runs import Settings, execute, run, workers
 from featscope.runs.folder import RunFolder
 from featscope.runs.program import StoppedError
-from featscope.runs.progress import Monitor, Part
+from featscope.runs.progress import Part, ProgressBoard
 from featscope.runs.shard import Shard
 from featscope.runs.workers import InterruptedRunError
 from featscope.studies import Arm, Study, last, looked
@@ -164,7 +164,7 @@ def test_two_runs_at_a_time_do_not_exchange_their_results(monkeypatch):
     monkeypatch.setattr(workers, "stop_on_signals", after_the_other)
 
     def asked(name: str) -> list[str]:
-        return workers._in_workers(lambda index, stopped, progress: f"{name} {index}", 2, 2, Monitor(), ["", ""])
+        return workers._in_workers(lambda index, stopped, progress: f"{name} {index}", 2, 2, ProgressBoard(), ["", ""])
 
     with ThreadPoolExecutor(2) as threads:
         assert [*threads.map(asked, ("one", "other"))] == [["one 0", "one 1"], ["other 0", "other 1"]]
@@ -185,10 +185,10 @@ def test_workers_stop_where_nobody_can_be_told_how_far_they_are(monkeypatch, tel
                 raise StoppedError
         return index
 
-    monkeypatch.setattr(Monitor, tells, gone)
+    monkeypatch.setattr(ProgressBoard, tells, gone)
     began = time.monotonic()
     with pytest.raises(BrokenPipeError):
-        workers._in_workers(until_stopped, 2, 2, Monitor([Part("an arm", "", 1, 1)]), ["an arm"] * 2)
+        workers._in_workers(until_stopped, 2, 2, ProgressBoard([Part("an arm", "", 1, 1)]), ["an arm"] * 2)
     assert time.monotonic() - began < 20
 
 

@@ -23,7 +23,7 @@ from featscope.files import atomic_write
 from featscope.options import ConfigError, MissingExtraError
 from featscope.runs.environment import environment, module_of
 from featscope.runs.folder import RunFolder
-from featscope.runs.progress import Monitor, Show, parts
+from featscope.runs.progress import ProgressBoard, Show, parts
 from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.workers import InterruptedRunError, Trainer, at_a_time, stop_on_signals
 from featscope.threads import compute_with_one_thread, cores
@@ -134,22 +134,22 @@ def _require_answer(address: str) -> None:
 
 
 def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str, show: Show) -> list[ShardResult]:
-    watched = Monitor(parts([shard.arm for shard in shards]), folder.path, show, can_pause=False)
+    watched = ProgressBoard(parts([shard.arm for shard in shards]), folder.path, show, can_pause=False)
     remote = ray.remote(num_cpus=1, num_gpus=int(device != "cpu"), max_retries=_LOST_WORKERS)(_in_worker)
     results: dict[int, ShardResult] = {}
     stop = threading.Event()
-    with watched as monitor, stop_on_signals(stop, monitor, "stopping ..."):
+    with watched as board, stop_on_signals(stop, board, "stopping ..."):
         waiting = {}
         for place, shard in enumerate(shards):
             if shard.finished(folder):
                 results[place] = shard.run(folder, lambda: False, lambda steps, status: None)
-                monitor.advance(shard.arm.name, shard.arm.recipe.steps, "resumed")
+                board.advance(shard.arm.name, shard.arm.recipe.steps, "resumed")
             else:
                 waiting[remote.remote(shard)] = place
         try:
             while waiting:
-                monitor.beat()
-                if stop.is_set() or monitor.wish() == "stop":
+                board.beat()
+                if stop.is_set() or board.wish() == "stop":
                     raise InterruptedRunError(_INTERRUPTED)
                 done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=_SECONDS_BETWEEN_REPORTS)
                 for reference in done:
@@ -158,7 +158,7 @@ def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str, sh
                     for name, content in files.items():
                         atomic_write(folder.path / "checkpoint" / name, content)
                     shard = shards[place]
-                    monitor.advance(shard.arm.name, shard.arm.recipe.steps, f"replicas {shard.replicas} done")
+                    board.advance(shard.arm.name, shard.arm.recipe.steps, f"replicas {shard.replicas} done")
         except InterruptedRunError as error:
             error.computed_by = _who(results)
             raise

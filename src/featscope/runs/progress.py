@@ -58,7 +58,7 @@ def parts(arms: Sequence[Any]) -> list[Part]:
     return list(found.values())
 
 
-class Monitor:
+class ProgressBoard:
     """Shows how far each arm is; workers report to it from their threads.
 
     Args:
@@ -88,7 +88,7 @@ class Monitor:
         self._bar: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
 
-    def __enter__(self) -> "Monitor":
+    def __enter__(self) -> "ProgressBoard":
         if self.console.is_terminal and self._show == "bar" and self._arms:
             self._bar = Progress(
                 TextColumn("{task.description}"),

@@ -26,7 +26,7 @@ import torch
 from featscope.allocator import keep_freed_memory
 from featscope.runs.folder import RunFolder
 from featscope.runs.program import StoppedError
-from featscope.runs.progress import Monitor, Show, parts
+from featscope.runs.progress import ProgressBoard, Show, parts
 from featscope.runs.shard import Shard, ShardResult
 from featscope.threads import compute_with_one_thread, cores
 
@@ -103,8 +103,8 @@ def train_all(folder: RunFolder, shards: Sequence[Shard], device: str, show: Sho
     """
     names = [shard.arm.name for shard in shards]
 
-    def watched() -> Monitor:
-        return Monitor(parts([shard.arm for shard in shards]), folder.path, show)
+    def watched() -> ProgressBoard:
+        return ProgressBoard(parts([shard.arm for shard in shards]), folder.path, show)
 
     def compute(index: int, stopped: Callable[[], bool], progress: Callable[[float, str], None]) -> ShardResult:
         return shards[index].run(folder, stopped, progress)
@@ -113,14 +113,14 @@ def train_all(folder: RunFolder, shards: Sequence[Shard], device: str, show: Sho
     if workers > 1:
         with _may_be_unfit_for_forking():
             return _in_workers(compute, len(shards), workers, watched(), names)
-    stop, monitor, threads = threading.Event(), watched(), torch.get_num_threads()
+    stop, board, threads = threading.Event(), watched(), torch.get_num_threads()
     torch.set_num_threads(cores())
     keep_freed_memory()
-    asks = _Patient(monitor, stop)
-    with monitor, stop_on_signals(stop, monitor):
+    asks = _Patient(board, stop)
+    with board, stop_on_signals(stop, board):
         try:
             return [
-                compute(i, asks, lambda steps, status, i=i: monitor.advance(names[i], steps, status))  # type: ignore[misc]
+                compute(i, asks, lambda steps, status, i=i: board.advance(names[i], steps, status))  # type: ignore[misc]
                 for i in range(len(shards))
             ]
         except StoppedError:
@@ -145,14 +145,14 @@ def _may_be_unfit_for_forking() -> Iterator[None]:
 class _Patient:
     """Whether training in this process is to stop, asked after every step; it waits here while a pause is asked for."""
 
-    def __init__(self, monitor: Monitor, stop: threading.Event) -> None:
-        self._monitor, self._stop, self._looked = monitor, stop, 0.0
+    def __init__(self, board: ProgressBoard, stop: threading.Event) -> None:
+        self._board, self._stop, self._looked = board, stop, 0.0
 
     def __call__(self) -> bool:
         if time.monotonic() - self._looked > _SECONDS_BETWEEN_REPORTS:
-            while (wish := self._monitor.wish()) == "pause" and not self._stop.is_set():
+            while (wish := self._board.wish()) == "pause" and not self._stop.is_set():
                 time.sleep(_SECONDS_BETWEEN_REPORTS)
-                self._monitor.beat()
+                self._board.beat()
             if wish == "stop":
                 self._stop.set()
             self._looked = time.monotonic()
@@ -163,7 +163,7 @@ def in_worker(compute: Callable[[], T]) -> T:
     """The result of ``compute`` in a worker of its own, so that this process stays fit for forking."""
     if worker_count("cpu") > 1:
         with _may_be_unfit_for_forking():
-            return _in_workers(lambda index, stopped, progress: compute(), 1, 1, Monitor(), [""])[0]
+            return _in_workers(lambda index, stopped, progress: compute(), 1, 1, ProgressBoard(), [""])[0]
     return compute()
 
 
@@ -171,7 +171,7 @@ def _in_workers(
     compute: Callable[[int, Callable[[], bool], Callable[[float, str], None]], T],
     count: int,
     workers: int,
-    monitor: Monitor,
+    board: ProgressBoard,
     names: Sequence[str],
 ) -> list[T]:
     fork = multiprocessing.get_context("fork")
@@ -181,22 +181,22 @@ def _in_workers(
     def show() -> None:
         while not reports.empty():
             index, steps, status = reports.get()
-            monitor.advance(names[index], steps, status)
-        wish = monitor.wish()
+            board.advance(names[index], steps, status)
+        wish = board.wish()
         pause.value = wish == "pause"
         if wish == "stop" and not stop.is_set():
             stop.set()
-            monitor.say(STOPPING)
-        monitor.beat()
+            board.say(STOPPING)
+        board.beat()
 
     try:
         with (
-            stop_on_signals(stop, monitor),
+            stop_on_signals(stop, board),
             ProcessPoolExecutor(workers, mp_context=fork, initializer=_begin, initargs=(os.getpid(), work)) as pool,
         ):
             futures = [pool.submit(_compute, index) for index in range(count)]  # forks, before any thread is begun
             try:
-                with monitor:
+                with board:
                     while wait(futures, timeout=_SECONDS_BETWEEN_REPORTS).not_done:
                         show()
                     show()
@@ -262,7 +262,7 @@ def _compute(index: int) -> Any:
 
 
 @contextmanager
-def stop_on_signals(stop: Any, monitor: Monitor, saying: str = STOPPING) -> Iterator[None]:
+def stop_on_signals(stop: Any, board: ProgressBoard, saying: str = STOPPING) -> Iterator[None]:
     """Let Ctrl-C, termination and the end of the terminal stop training between two steps.
 
     The second such signal ends it at once, and workers with it; what was saved before is kept.
@@ -278,7 +278,7 @@ def stop_on_signals(stop: Any, monitor: Monitor, saying: str = STOPPING) -> Iter
             raise KeyboardInterrupt
         stop.set()
         with suppress(OSError):  # the terminal may be gone
-            monitor.say(saying)
+            board.say(saying)
 
     heeded = [number for number in _STOP if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores one
     previous = {number: signal.signal(number, handle) for number in heeded}
