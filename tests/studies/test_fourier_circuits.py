@@ -200,7 +200,7 @@ FAULTS = {
         theory, "LATTICES", {**theory.LATTICES, 2: (6, (1, 2))}, "width-not-necessary", "fewer-neurons"
     ),
     "no mass for the last frequency": Fault(
-        theory, "nyquist_mass", lambda k, p: 0.0, "even-modulus-with-all", "even-modulus"
+        theory, "nyquist_mass", lambda k: 0.0, "even-modulus-with-all", "even-modulus"
     ),
     "a formula that is a millionth off": Fault(
         theory, "best_margin", lambda k, p: best(k, p) * (1 + 1e-6), "single-neuron-margin", "one-neuron"

@@ -90,5 +90,5 @@ def test_identities():
 def test_the_mass_of_frequency_half_p_is_that_of_the_ratio(inputs):
     """Mass 1 for each of p/2 - 1 frequencies and its own; without it, (p - 1)/2 of mass 1 are in place of p/2."""
     for p in (4, 8):
-        masses = p / 2 - 1 + theory.nyquist_mass(inputs, p)
+        masses = p / 2 - 1 + theory.nyquist_mass(inputs)
         assert theory.even_ratio_with_all(inputs, p) == pytest.approx((p - 1) / 2 / masses)

@@ -72,8 +72,8 @@ def even_ratio_with_all(inputs: int, modulus: ArrayLike) -> Any:
     return (p - 1) / (p - 2 + 2 ** (-(inputs - 1) / 2))
 
 
-def nyquist_mass(inputs: int, modulus: int) -> float:
-    """Mass of frequency p/2 there, over that of each other frequency."""
+def nyquist_mass(inputs: int) -> float:
+    """Mass of frequency p/2 in the network of `even_ratio_with_all`, over that of each other; the same at every p."""
     return 2 ** (-(inputs - 1) / 2) / 2
 
 

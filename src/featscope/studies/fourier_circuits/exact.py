@@ -204,7 +204,7 @@ class Even(OfSizes):
         network = cosine_network(p, frequencies, max_margin_phases(k), shifts)
         signs = max_margin_phases(k)[: 2 ** (k - 1)]  # the first choice has no sines: phases 0 and π alone
         last = cosine_network(p, torch.tensor([p // 2]), signs)
-        mass = theory.nyquist_mass(k, p) / len(frequencies)
+        mass = theory.nyquist_mass(k) / len(frequencies)
         scale = mass ** (1 / (k + 1))
         both = PolynomialNetwork(
             torch.cat([network.embedding, scale * last.embedding], -1),
