@@ -36,7 +36,7 @@ from featscope.probes.fourier import (
     share_of_largest,
 )
 from featscope.probes.gradient_features import (
-    GradientFeatures,
+    GradientFeatureSet,
     gradient_features,
     nice_neurons,
     simplified_gradient,
@@ -48,7 +48,7 @@ from featscope.probes.of_module import embeddings, measure_collapse
 
 __all__ = [
     "Collapse",
-    "GradientFeatures",
+    "GradientFeatureSet",
     "alignment",
     "amplitudes",
     "average_gradient_outer_product",

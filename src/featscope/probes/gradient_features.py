@@ -125,7 +125,7 @@ def simplified_gradient_of_layer(
     return (total / count).to(torch.promote_types(layer.weight.dtype, torch.float32)).cpu()
 
 
-class GradientFeatures(NamedTuple):
+class GradientFeatureSet(NamedTuple):
     """Directions in which gradients of neurons point, the most frequent first.
 
     Attributes:
@@ -142,7 +142,7 @@ class GradientFeatures(NamedTuple):
 
 def gradient_features(
     gradients: Float[Tensor, "neuron input"], cone: float, shortest: float = 0.0, least: float = 0.01
-) -> GradientFeatures:
+) -> GradientFeatureSet:
     """The gradient-feature set by greedy cones: again and again the cone that holds most of what is left, up to 20.
 
     A cone has |<G, D>|/‖G‖ > 1 - γ (Definition 3.7). Centres are gradients, then once the mean of what they hold.
@@ -173,7 +173,7 @@ def gradient_features(
         left &= ~held
     directions = torch.stack(found) if found else gradients[:0]
     counts = torch.bincount(owner[owner >= 0], minlength=len(found)).to(gradients.dtype)
-    return GradientFeatures(directions, counts / len(gradients), owner)
+    return GradientFeatureSet(directions, counts / len(gradients), owner)
 
 
 def nice_neurons(
