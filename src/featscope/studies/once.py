@@ -62,8 +62,3 @@ def found(experiment: Recursion) -> Mapping[str, Measurement]:
         name: Measurement(learner.get_buffer(name), quantity.about, quantity.dims)
         for name, quantity in learner.quantities.items()
     }
-
-
-def nothing(experiment: object) -> dict[str, Measurement]:
-    """On the way nothing is measured."""
-    return {}

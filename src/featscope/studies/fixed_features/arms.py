@@ -1,6 +1,6 @@
 """What `fixed-features` runs: all inputs at once, networks after none, one and two steps, fixed features, machines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from featscope.studies.fixed_features import enumerated, probes
 from featscope.studies.fixed_features.enumerated import Enumerated
 from featscope.studies.fixed_features.trained import BatchHinge, Machines
 from featscope.theory import dictionary_learning as theory
-from featscope.training import Iteration, Measurement, TorchOptimizer, Training
+from featscope.training import Iteration, TorchOptimizer, Training
 
 ENUMERATED, UNIFORM = "enumerated", "enumerated-without"
 NETWORK, NOTHING_TO_FIND = "network", "network-without"
@@ -185,7 +185,7 @@ class FixedFeaturesArms(Study):
     def _enumerated(self, name: str, data: DictionaryData, about: str, role: Role = "arm") -> Arm[Iteration]:
         learner = Enumerated(replace(data, patterns=self.enumerated), self.neurons)
         assays = (enumerated.measured,)
-        return Arm(name, Iteration(learner, 1, 1), about, name.replace("-", " "), role, at_start=assays, watch=nothing)
+        return Arm(name, Iteration(learner, 1, 1), about, name.replace("-", " "), role, at_start=assays)
 
     def _network(
         self, name: str, data: DictionaryData, about: str, over: Sequence[Axis] = (), steps: int = 0
@@ -220,14 +220,9 @@ class FixedFeaturesArms(Study):
     def _machines(self, name: str, data: DictionaryData, about: str) -> Arm[Iteration]:
         learner = Machines(replace(data, samples=self.machine_samples), self.neurons)
         recipe, label = Iteration(learner, 1, 1), name.replace("-", " ")
-        return Arm(name, recipe, about, label, at_end=(probes.machines,), watch=nothing)
+        return Arm(name, recipe, about, label, at_end=(probes.machines,))
 
     def _recipe(
         self, data: DictionaryData, learner: UnbiasedStart | TangentStart, optimizer: TorchOptimizer, steps: int
     ) -> Training:
         return Training(data, learner, BatchHinge(self.batch), optimizer, {}, steps, max(1, steps // 12))
-
-
-def nothing(experiment: object) -> Mapping[str, Measurement]:
-    """On the way nothing is measured."""
-    return {}

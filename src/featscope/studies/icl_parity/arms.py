@@ -95,7 +95,7 @@ class IclParityArms(Study):
     def _endless(self, name: str, data: ParityPrompts, about: str, role: Role = "arm") -> Arm[Iteration]:
         recipe = Iteration(Constructed(data, mirrored=role == "arm"), 1, 1)
         label = f"{data.features} features, {data.important} important" if role == "arm" else "half the heads"
-        return Arm(name, recipe, about, label, role, at_start=(probes.constructed,), watch=probes.nothing)
+        return Arm(name, recipe, about, label, role, at_start=(probes.constructed,))
 
     def _prompted(self, name: str, data: ParityPrompts, about: str, over: Axis | None = None) -> Arm[Iteration]:
         share = max(1, data.features // 16)
@@ -107,7 +107,6 @@ class IclParityArms(Study):
             {EXAMPLES: "over examples", FLIPPED: "over flipped labels"}.get(name, f"{data.features} features"),
             over=(over,),
             at_end=(probes.prompted,),
-            watch=probes.nothing,
         )
 
     def _search(self, name: str, features: int, diagonal: bool) -> Arm[Training]:
@@ -124,7 +123,6 @@ class IclParityArms(Study):
             + (", diagonal matrices" if diagonal else ""),
             f"searched, {features} features" + (", diagonal" if diagonal else ""),
             at_end=(probes.searched,),
-            watch=probes.nothing,
         )
 
     def _trained(self, name: str, others: float, about: str, related: bool = True) -> Arm[Training]:
@@ -144,7 +142,6 @@ class IclParityArms(Study):
             "arm" if related else "control",
             over=(Axis("learner.heads", heads),),
             at_end=(probes.trained,),
-            watch=probes.nothing,
         )
 
     def _recipe(

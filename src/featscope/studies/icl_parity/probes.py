@@ -140,8 +140,3 @@ def searched(experiment: GradientTraining) -> Mapping[str, Measurement]:
         "diagonal": Measurement(diagonal_share(matrices), "share of V's squared entries that are on its diagonal"),
         "rows_apart": Measurement(apart, "squared distance of the first two rows of V, over their squares"),
     }
-
-
-def nothing(experiment: object) -> dict[str, Measurement]:
-    """On the way nothing is measured."""
-    return {}

@@ -79,7 +79,7 @@ class IclRegressionArms(Study):
             by: Assay = probes.evaluated,
         ) -> Arm[Iteration]:
             steps = self.steps // share
-            return Arm(name, Iteration(learner, steps, steps), about, label, role, at_end=(by,), over=over, watch=_none)
+            return Arm(name, Iteration(learner, steps, steps), about, label, role, at_end=(by,), over=over)
 
         few = replace(covered, data=replace(data, directions=self.covered))
         long = replace(evaluation, data=replace(data, samples=LONG))
@@ -171,7 +171,6 @@ class IclRegressionArms(Study):
             name.replace("-", " "),
             role,
             at_end=(assay,),
-            watch=_none,
         )
 
     def _free(self, name: str, data: RegressionPrompts, about: str, of_block: bool) -> Arm[Training]:
@@ -179,8 +178,4 @@ class IclRegressionArms(Study):
         recipe = self._recipe(data, online.AllBlocks(rank, of_block))
         if of_block:
             recipe = replace(recipe, steps=2 * recipe.steps, rules={"cooling": Cooling(2 * recipe.steps, 0.01)})
-        return Arm(name, recipe, f"{about} {rank}", name.replace("-", " "), at_end=(probes.blocks,), watch=_none)
-
-
-def _none(experiment: object) -> dict:
-    return {}
+        return Arm(name, recipe, f"{about} {rank}", name.replace("-", " "), at_end=(probes.blocks,))

@@ -1,6 +1,6 @@
 """What `input-structure` runs: kinds of injected inputs beside digits and photographs, and networks by size."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,7 +14,6 @@ from featscope.studies.input_structure.inputs import Injection, Kind
 from featscope.studies.input_structure.mixing import LOOKS, Family, Mixing
 from featscope.studies.input_structure.networks import Fit
 from featscope.studies.input_structure.stages import Staged
-from featscope.training import Measurement
 
 WHITE: Final = "white"
 COVARIANCE: Final = "covariance"
@@ -125,7 +124,7 @@ class InputStructureArms(Study):
             parts = 2 * one.fit.parts
             label = name.replace("-", " ").replace("=", " ")
             role: Role = "control" if kind == "same" else "arm"
-            return Arm(name, Staged(learner, parts, parts), about, label, role, at_end=(probes.mixed,), watch=nothing)
+            return Arm(name, Staged(learner, parts, parts), about, label, role, at_end=(probes.mixed,))
 
         made = [
             mixed(WHITE, "digits with Gaussians of independent pixels, half and half", WHITE),
@@ -140,7 +139,6 @@ class InputStructureArms(Study):
                 "teachers by size on digits, and students by size on Gaussians",
                 "sizes",
                 at_end=(probes.sizes,),
-                watch=nothing,
             ),
         ]
         if self.residual_steps:
@@ -161,8 +159,3 @@ class InputStructureArms(Study):
         """
         asked: float = self.arm(arm).recipe.learner.family.data.fraction
         return run.share.fillna(asked) if "share" in run else asked
-
-
-def nothing(experiment: object) -> Mapping[str, Measurement]:
-    """On the way nothing is measured."""
-    return {}

@@ -104,7 +104,7 @@ class LearnedFiltersArms(Study):
 
         def arm(name: str, learner: Filters, about: str, role: Role = "arm") -> Arm[Iteration]:
             label = name.replace("-", " ")
-            return Arm(name, Iteration(learner, 1, 1), about, label, role, at_end=(found,), watch=nothing)
+            return Arm(name, Iteration(learner, 1, 1), about, label, role, at_end=(found,))
 
         large = replace(digits, spread=USUAL, rate=self.rate / 5)
         return [
@@ -130,8 +130,3 @@ def found(experiment: Recursion) -> Mapping[str, Measurement]:
     """All that was found."""
     learner = experiment.learner
     return {name: Measurement(learner.get_buffer(name), _ABOUT[name], _DIMS.get(name, ())) for name in learner.shapes}
-
-
-def nothing(experiment: object) -> Mapping[str, Measurement]:
-    """On the way nothing is measured."""
-    return {}

@@ -9,7 +9,7 @@ from featscope.studies.base import Arm, Role, Study
 from featscope.studies.nuclear_norm import descent
 from featscope.studies.nuclear_norm.exact import SingularValues
 from featscope.studies.nuclear_norm.solved import Dimensions, Plane, Ranks, Sums, Whole
-from featscope.studies.once import found, nothing
+from featscope.studies.once import found
 from featscope.theory import nuclear_norm as theory
 from featscope.training import Iteration, TorchOptimizer, Training
 from featscope.training.recursion import IteratedConfig
@@ -107,7 +107,7 @@ class NuclearNormArms(Study):
         self, name: str, learner: IteratedConfig, about: str, label: str = "", role: Role = "arm"
     ) -> Arm[Iteration]:
         label = label or name.replace("-", " ")
-        return Arm(name, Iteration(learner, 1, 1), about, label, role, at_end=(found,), watch=nothing)
+        return Arm(name, Iteration(learner, 1, 1), about, label, role, at_end=(found,))
 
     def _descent(self, name: str, strength: float, free: bool, about: str, label: str) -> Arm[Training]:
         recipe = Training(

@@ -104,7 +104,7 @@ class UniversalityArms(Study):
 
     def _once(self, name: str, learner: IteratedConfig, about: str, role: Role = "arm") -> Arm[Iteration]:
         recipe = Iteration(learner, 1, 1)
-        return Arm(name, recipe, about, name.replace("-", " "), role, at_end=(once.found,), watch=once.nothing)
+        return Arm(name, recipe, about, name.replace("-", " "), role, at_end=(once.found,))
 
     def _trained(
         self,
