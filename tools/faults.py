@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 
-from featscope.testing.faults import Bench, Found, Report, read, try_faults
+from featscope.testing.faults import Bench, Fate, Report, read, try_faults
 
 ROOT = Path(__file__).parents[1]
 DOCS, KEPT = ROOT / "docs", ROOT / "runs" / "faults"
@@ -65,7 +65,7 @@ def same_in_law(study: str) -> Mapping[str, str]:
     return known.get(study, {})
 
 
-def named(fault: Found) -> str:
+def named(fault: Fate) -> str:
     """What a fault is known by in `same_in_law`: its module and lines, not where these stand."""
     return f"{fault.module}: {fault.before} -> {fault.after}"
 

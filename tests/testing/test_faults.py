@@ -12,7 +12,7 @@ from toy_decay import TRIAL
 from featscope.options import ConfigError
 from featscope.testing import faults, planted
 from featscope.testing.__main__ import main
-from featscope.testing.faults import Bench, Found, Judged, Look, noticed_by, package_of, read, try_faults
+from featscope.testing.faults import Bench, Fate, Judged, Look, noticed_by, package_of, read, try_faults
 from featscope.testing.servers import Servers
 from featscope.testing.trial import find_trial
 from featscope.training import closed_form
@@ -172,7 +172,7 @@ def test_faults_are_tried_until_there_are_enough_and_the_file_is_gone_on_with(be
     def try_out(self, mutant):
         tried.append(mutant.key)
         about = {name: getattr(mutant, name) for name in ("key", "module", "line", "kind", "before", "after")}
-        return Found(**about, outcome="unnoticed" if mutant.kind == "number" else "equal")
+        return Fate(**about, outcome="unnoticed" if mutant.kind == "number" else "equal")
 
     monkeypatch.setattr(Bench, "try_out", try_out)
     monkeypatch.setattr(faults, "cores", lambda: 1)
@@ -208,7 +208,7 @@ def test_a_file_of_another_kind_is_refused(bench, tmp_path, text):
 
 
 def test_a_file_whose_last_line_is_cut_is_refused(bench, tmp_path):
-    out, one = tmp_path / "faults.jsonl", Found("a", "b", 1, "number", "x", "y", "equal")
+    out, one = tmp_path / "faults.jsonl", Fate("a", "b", 1, "number", "x", "y", "equal")
     head = {name: value for name, value in asdict(bench.report(0, [])).items() if name != "faults"}
     out.write_text(f"{json.dumps(head)}\n{json.dumps(asdict(one))}\n")
     assert read(out).faults == [one]

@@ -28,7 +28,7 @@ Attempt = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 differential equation ends, and its estimated error."""
 
 
-Found = tuple[Float[Tensor, "replica"], Float[Tensor, "replica neuron input"]]
+LossAndGradient = tuple[Float[Tensor, "replica"], Float[Tensor, "replica neuron input"]]
 """The loss of each replica, and its gradient by the weights."""
 
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featscope.kernels import Found, rows
+from featscope.kernels import LossAndGradient, rows
 from featscope.kernels.draws import WRITERS
 from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, function, parts
 from featscope.kernels.products import product, room
@@ -19,7 +19,7 @@ def gradient(
     anchor: Float[Tensor, "replica batch input"],
     positive: Float[Tensor, "replica batch input"],
     negatives: Float[Tensor, "replica key input"],
-) -> Found:
+) -> LossAndGradient:
     """InfoNCE at τ = 1 of a layer of symmetrised ReLU neurons, and its gradient through the anchors.
 
     For tensors that `featscope.kernels.suits` says yes to, whose rows lie one after the other within a replica.
@@ -41,7 +41,7 @@ def step(
     law: tuple[float, float],
     numbers: Int[Tensor, " replica"],
     address: Sequence[int],
-) -> Found:
+) -> LossAndGradient:
     """The same of fresh samples of sparse coding, anchors and positives being random halves of the first ones.
 
     For contiguous tensors that `featscope.kernels.suits` says yes to.

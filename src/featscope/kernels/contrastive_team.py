@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featscope.kernels import Found, contrastive
+from featscope.kernels import LossAndGradient, contrastive
 from featscope.kernels.contrastive import (
     attract,
     blocks,
@@ -46,7 +46,7 @@ def step(
     numbers: Int[Tensor, " 1"],
     address: Sequence[int],
     threads: int,
-) -> Found:
+) -> LossAndGradient:
     """What `featscope.kernels.contrastive.step` gives of one replica, for a batch that `is_divisible`."""
     (batch, keys), (chance, std), (_, inputs, features) = sizes, law, dictionary.shape
     neurons = weight.shape[1]

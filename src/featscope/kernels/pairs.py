@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featscope.kernels import Found, rows
+from featscope.kernels import LossAndGradient, rows
 from featscope.kernels.contrastive import laid_out
 from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, Write, function
 from featscope.kernels.products import product, room
@@ -25,7 +25,7 @@ def gradient(
     noise: Float[Tensor, "number sample input"],
     places: Int[Tensor, " replica"],
     kept: Float[Tensor, "replica neuron"] | None = None,
-) -> Found:
+) -> LossAndGradient:
     """InfoNCE at τ = 1 of a layer of symmetrised ReLU neurons on pairs, and its gradient through the first members.
 
     For contiguous tensors that `featscope.kernels.suits` says yes to.

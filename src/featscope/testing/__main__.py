@@ -27,7 +27,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Print a line a fault as it goes; 2 after a wrong option."""
     given = parsed(words)
     try:
-        from featscope.testing.faults import Bench, Found, try_faults  # here, so that a missing extra is named
+        from featscope.testing.faults import Bench, Fate, try_faults  # here, so that a missing extra is named
 
         bench = Bench(given.target, given.replicas)
         held = bench.report(given.seed, [])
@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
             flush=True,
         )
 
-        def say(one: Found) -> None:
+        def say(one: Fate) -> None:
             seen = {"noticed": ", ".join(one.claims), "unnoticed": "NOT NOTICED", "equal": "equal: nothing changes"}
             print(f"{one.module}:{one.line} ({one.kind})\n  - {one.before}\n  + {one.after}")
             print(f"  {seen.get(one.outcome, f'stopped: {one.why}')}", flush=True)

@@ -104,7 +104,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Found:
+class Fate:
     """What became of a fault.
 
     Attributes:
@@ -157,7 +157,7 @@ class Report:
     held: int
     places: int
     seconds: float
-    faults: list[Found]
+    faults: list[Fate]
     code: str = ""
 
     def count(self, outcome: Outcome) -> int:
@@ -275,17 +275,17 @@ class Bench:
     def _plant(self, site: Site) -> Mutant | None:
         return plant(self.sources[site.module], site)
 
-    def try_out(self, mutant: Mutant) -> Found:
+    def try_out(self, mutant: Mutant) -> Fate:
         """What becomes of a fault."""
         about = {name: getattr(mutant, name) for name in ("key", "module", "line", "kind", "before", "after")}
         try:
             limit = _LONGER * self.healthy.seconds + _GRACE
             found = self.look(mutant.module, mutant.source, limit=limit, arms=self.arms(mutant))
         except RuntimeError as error:
-            return Found(**about, outcome="stopped", why=str(error))
+            return Fate(**about, outcome="stopped", why=str(error))
         if found.fingerprint == self.healthy.fingerprint:
-            return Found(**about, outcome="equal")
-        return Found(
+            return Fate(**about, outcome="equal")
+        return Fate(
             **about,
             outcome="noticed" if (claims := noticed_by(self.healthy.claims, found.claims)) else "unnoticed",
             claims=claims,
@@ -293,7 +293,7 @@ class Bench:
             arms=[arm for arm, series in self.healthy.digests.items() if found.digests.get(arm) != series],
         )
 
-    def report(self, seed: int, faults: Sequence[Found]) -> Report:
+    def report(self, seed: int, faults: Sequence[Fate]) -> Report:
         """The trial with ``faults``."""
         expected = [claim for claim in self.healthy.claims.values() if claim.expected]
         held = sum(claim.verdict == "holds" for claim in expected)
@@ -303,7 +303,7 @@ class Bench:
         return Report(*about, list(faults), code)
 
 
-def try_faults(bench: Bench, faults: int, seed: int, out: Path, say: Callable[[Found], None]) -> Report:
+def try_faults(bench: Bench, faults: int, seed: int, out: Path, say: Callable[[Fate], None]) -> Report:
     """Plant faults until ``faults`` have changed something and ran to the end, or there are no more.
 
     Args:
@@ -317,10 +317,10 @@ def try_faults(bench: Bench, faults: int, seed: int, out: Path, say: Callable[[F
         ConfigError: ``out`` was written for another trial, other code or another seed.
     """
     known = _begun(out, bench.report(seed, []))
-    found: list[Found] = []
+    found: list[Fate] = []
     workers = min(2, cores())
     with ThreadPoolExecutor(workers) as pool:
-        queue = deque[Future[Found]]()
+        queue = deque[Future[Fate]]()
         order = bench.mutants(seed)
 
         def begin(mutant: Mutant) -> None:
@@ -350,7 +350,7 @@ def read(out: Path) -> Report:
     """
     try:
         head, *lines = map(json.loads, out.read_text(encoding="utf-8").splitlines())
-        return Report(**head, faults=[Found(**line) for line in lines])
+        return Report(**head, faults=[Fate(**line) for line in lines])
     except (OSError, ValueError, TypeError):
         raise ConfigError(
             f"--out = {out} holds no planted faults, or its last line is cut: allowed is a file that was begun with "
@@ -358,7 +358,7 @@ def read(out: Path) -> Report:
         ) from None
 
 
-def _begun(out: Path, report: Report) -> dict[str, Found]:
+def _begun(out: Path, report: Report) -> dict[str, Fate]:
     """The faults that stand in ``out``, which is begun if it is not there."""
     if not out.exists():
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from featscope.data.sparse_coding import SparseCodingSource
 from featscope.data.sparse_tokens import SparseTokensSource
-from featscope.kernels import Found, suits
+from featscope.kernels import LossAndGradient, suits
 from featscope.streams import Draws
 from featscope.training.as_derived import AsDerived
 from featscope.training.objectives import Contrastive, ContrastivePairs
@@ -35,7 +35,7 @@ def whole_step(
     objective: Contrastive,
     source: Any,
     draws: Draws,
-) -> Found | None:
+) -> LossAndGradient | None:
     """A step of a layer of symmetrised ReLU neurons on anchors, positives and negatives from ``draws``, at τ = 1.
 
     Returns:
@@ -71,7 +71,7 @@ def whole_step_of_pairs(
     source: Any,
     draws: Draws,
     kept: Float[Tensor, "replica neuron"] | None = None,
-) -> Found | None:
+) -> LossAndGradient | None:
     """The same on pairs, of which the layer says ``tokens`` times what it does of their mean tokens.
 
     That is what it says of sums of tokens, with thresholds of so many times the size. ``kept`` is 0 for neurons that

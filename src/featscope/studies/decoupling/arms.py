@@ -17,7 +17,16 @@ from featscope.studies.decoupling.ledger import ThresholdLedger
 from featscope.studies.decoupling.objectives import MaskedNegatives, SignTasks
 from featscope.theory import decoupling as theory
 from featscope.theory.ideal_network import IdealNetwork
-from featscope.training import SGD, BiasSchedule, Contrastive, FirstTime, SignLabels, TorchOptimizer, Training
+from featscope.training import (
+    SGD,
+    BiasSchedule,
+    Contrastive,
+    FirstTime,
+    Measurement,
+    SignLabels,
+    TorchOptimizer,
+    Training,
+)
 from featscope.training.gradient import RuleConfig
 from featscope.views import SameSample
 
@@ -277,6 +286,6 @@ class DecouplingArms(Study):
             ),
         ]
 
-    def watch(self, experiment: Any) -> probes.Found:
+    def watch(self, experiment: Any) -> Mapping[str, Measurement]:
         """Alignments, norms, biases and firing."""
         return probes.trajectory(experiment)

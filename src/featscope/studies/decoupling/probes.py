@@ -33,10 +33,8 @@ NEARLY_ALL = 0.99  # of a threshold: the largest λ of Lemma B.6
 LABELS = 6000  # of order d^1.001 times a polylogarithm (Corollary 3.5)
 LOGIT_SCALES = (0.01, 0.1, 1.0)  # of the initial Σ||w_i||²
 
-Found = Mapping[str, Measurement]
 
-
-def exact_at_start(experiment: GradientTraining) -> Found:
+def exact_at_start(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """What the theory says of a random network (Section 3, Lemmas B.2, C.2, C.3 and F.2)."""
     source, learner, objective = experiment.source, experiment.learner, experiment.objective
     width, biased, batch = learner.weight.shape[-2], deepcopy(learner), _batch(experiment, "logits")
@@ -61,13 +59,13 @@ def exact_at_start(experiment: GradientTraining) -> Found:
     }
 
 
-def without_mask(experiment: GradientTraining) -> Found:
+def without_mask(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """Growth rates along features and orthogonal to them without augmentation (Lemma F.1)."""
     along, across = _views(experiment).growth()
     return {"rate_ratio": Measurement(along / across, "growth rate along features over the rate orthogonal to them")}
 
 
-def pair_statistics(experiment: GradientTraining) -> Found:
+def pair_statistics(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """Covariance of a neuron's two views over its closed form, summed over neurons (Definition 2.3)."""
     ratio = _views(experiment).covariance_ratio()
     return {"pair_covariance": Measurement(ratio, "covariance of <w_i, x⁺> and <w_i, x⁺⁺> over its closed form")}
@@ -82,7 +80,7 @@ def _batch(experiment: GradientTraining, purpose: str) -> ContrastiveBatch:
     return ContrastiveBatch(experiment.learner, experiment.objective.loss, *batch)
 
 
-def trajectory(experiment: GradientTraining) -> Found:
+def trajectory(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """What neurons hold and when they fire."""
     source, learner = experiment.source, experiment.learner
     cosines = alignment(learner.weight, source.dictionary)
@@ -99,7 +97,7 @@ def trajectory(experiment: GradientTraining) -> Found:
     }
 
 
-def with_noise_pull(experiment: GradientTraining) -> Found:
+def with_noise_pull(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """The same, and in Stage II where noise pulls neurons that fire on both views (Lemma D.4); NaN at other times."""
     stage = experiment.rules["bias"].stage
     if bool((stage == 2).any()):
@@ -118,7 +116,7 @@ def with_noise_pull(experiment: GradientTraining) -> Found:
     }
 
 
-def masked_views(experiment: GradientTraining) -> Found:
+def masked_views(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """When neurons are above their thresholds on masked inputs (Lemmas B.5, B.6)."""
     draws, view = experiment.streams.at("masked census"), experiment.objective.view
     found = masked_firing(experiment.learner, experiment.source, view, draws, CENSUS_SAMPLES, NEARLY_ALL)
@@ -135,7 +133,7 @@ def all_dead(experiment: GradientTraining) -> Bool[Tensor, "replica"]:
     return (experiment.learner(sample.x) == 0).flatten(1).all(1)
 
 
-def census(experiment: GradientTraining) -> Found:
+def census(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """What neurons hold and fire on."""
     source, learner = experiment.source, experiment.learner
     sample = source.sample(experiment.streams.at("census"), CENSUS_SAMPLES)
@@ -155,13 +153,13 @@ def census(experiment: GradientTraining) -> Found:
     }
 
 
-def readouts(experiment: GradientTraining, labels: int = LABELS) -> Found:
+def readouts(experiment: GradientTraining, labels: int = LABELS) -> Mapping[str, Measurement]:
     """Linear heads on the learned representation (Corollaries 3.3 and 3.5)."""
     sample = experiment.source.sample(experiment.streams.at("readout"), 2 * labels)
     return _heads(experiment, sample, representation=experiment.learner.one_by_one(sample.x))
 
 
-def read_on_the_way(experiment: GradientTraining) -> Found:
+def read_on_the_way(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """What linear heads read, and what neurons held, at moments on the way (Corollary 3.5, Theorem E.1)."""
     kept = experiment.rules["heads"]
     return {
@@ -172,7 +170,7 @@ def read_on_the_way(experiment: GradientTraining) -> Found:
     }
 
 
-def baselines(experiment: GradientTraining, labels: int = LABELS) -> Found:
+def baselines(experiment: GradientTraining, labels: int = LABELS) -> Mapping[str, Measurement]:
     """Linear heads on the raw input, on the network before training, and on an oracle that knows M."""
     sample = experiment.source.sample(experiment.streams.at("readout"), 2 * labels)
     seen = sample.x @ experiment.source.dictionary
@@ -180,7 +178,9 @@ def baselines(experiment: GradientTraining, labels: int = LABELS) -> Found:
     return _heads(experiment, sample, raw=sample.x, untrained=experiment.learner.one_by_one(sample.x), oracle=oracle)
 
 
-def _heads(experiment: GradientTraining, sample: SparseSample, **features: Iterable[Tensor]) -> Found:
+def _heads(
+    experiment: GradientTraining, sample: SparseSample, **features: Iterable[Tensor]
+) -> Mapping[str, Measurement]:
     """Half of the samples are labelled, by the task of the arm of one label; the others are held out."""
     task = LinearTask(linear_task(experiment.streams.at("task"), sample.codes.shape[-1]))
     found = {}
@@ -192,26 +192,26 @@ def _heads(experiment: GradientTraining, sample: SparseSample, **features: Itera
     return found
 
 
-def bias_gradient(experiment: GradientTraining) -> Found:
+def bias_gradient(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """Whether gradient descent would raise the biases (footnote 4)."""
     gradient = _batch(experiment, "bias gradient").threshold_gradient()
     about = "share of neurons whose bias gradient descent would raise"
     return {"bias_rises": Measurement((gradient < 0).double().mean(-1), about)}
 
 
-def thresholds(experiment: GradientTraining) -> Found:
+def thresholds(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """How far thresholds ever were from the paper's formula."""
     error = experiment.rules["ledger"].error
     return {"schedule_error": Measurement(error, "largest |b_i - formula| over ||w_i||, all steps and neurons")}
 
 
-def dense_parts(experiment: GradientTraining) -> Found:
+def dense_parts(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """How much a neuron has of the single dense feature that it has most of (Theorems C.1(e) and E.1)."""
     peaks = dense_peaks(experiment.learner.weight, experiment.source.dictionary)
     return {"dense_peak": Measurement(peaks, "max_j |<w_i, M⊥_j>| over ||w_i||", ("neuron",))}
 
 
-def optimal_learner(experiment: GradientTraining) -> Found:
+def optimal_learner(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """The pseudo-loss of singletons of the true features, with the gates that training found (Lemma E.11)."""
     found = optimal_learner_loss(_batch(experiment, "optimal learner"), experiment.source.dictionary)
     return {
@@ -220,7 +220,7 @@ def optimal_learner(experiment: GradientTraining) -> Found:
     }
 
 
-def gradients(experiment: GradientTraining) -> Found:
+def gradients(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """The Stage-III split (Definition E.4) and the pseudo-objective (Definition E.10) against autograd, in float64."""
     learner, objective, draws = experiment.learner, experiment.objective, experiment.streams.at("gradients")
     batch = experiment.source.sample(draws, 2 * SPLIT_SAMPLES, dtype=torch.float64)
