@@ -137,7 +137,7 @@ def machines(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
     )
 
 
-def first_steps(study: at.FixedFeaturesArms, runs: Runs) -> Bars:
+def first_steps(runs: Runs) -> Bars:
     """Largest cosines at the start and after both steps."""
     shown = {at.NETWORK: "structured", at.NOTHING_TO_FIND: "without structure", at.HIDDEN: "hidden vectors"}
     series = {label: runs[arm].cosine.max("neuron", skipna=False) for arm, label in shown.items()}
@@ -153,7 +153,7 @@ def first_steps(study: at.FixedFeaturesArms, runs: Runs) -> Bars:
     )
 
 
-def others(study: at.FixedFeaturesArms, runs: Runs) -> Curves:
+def others(runs: Runs) -> Curves:
     """Balanced accuracy over steps with other labels and classes."""
     interval = {
         at.INTERVAL: "network",

@@ -304,8 +304,8 @@ class FixedFeatures(LaterStepsClaims):
         yield figures.accuracy(self, runs)
         yield figures.maps(self, runs)
         yield figures.machines(self, runs)
-        yield figures.first_steps(self, runs)
-        yield figures.others(self, runs)
+        yield figures.first_steps(runs)
+        yield figures.others(runs)
         if "target" in runs[HIDDEN]:  # as runs of older versions have not
             yield figures.maps_of_hidden(runs)
         yield figures.general(self, runs)

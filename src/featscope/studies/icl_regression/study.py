@@ -34,7 +34,6 @@ from featscope.studies.worst import known, largest, mean
 SHUFFLED = "Labels of another task teach nothing."
 OTHER_SIZE = "It has other sizes, too: fewer dimensions, more examples, fewer prompts, more steps."
 AGREES = "Tolerance: 2 % for Monte Carlo; a stated choice."
-_MODEL = ("random", "diagonal", "best", "none")
 to_rounding = partial(bound, because="Bound: rounding and what is left of the slowest direction.", law="exact")
 
 

@@ -24,8 +24,6 @@ FRACTIONS = {0.25: "fraction=0.25", 0.75: "fraction=0.75"}
 PHOTOS_WHITE, PHOTOS_FOREIGN = "photos-white", "photos-foreign"
 DIGITS = (WHITE, COVARIANCE, FOREIGN, SAME, *FRACTIONS.values(), WIDE)
 PHOTOS = (PHOTOS_WHITE, PHOTOS_FOREIGN)
-GAUSSIAN = (WHITE, *FRACTIONS.values(), WIDE, PHOTOS_WHITE)
-"""Arms with Gaussians of independent pixels."""
 _WIDE = 50
 
 
