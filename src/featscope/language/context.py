@@ -36,7 +36,7 @@ _Ends = tuple[tuple[int, ...], int | None]
 
 
 @runtime_checkable
-class Reader(Protocol):
+class DocumentReader(Protocol):
     """What a context needs of `featscope.language.prefill.Prefill`, whose selector is a `FilterLayer` or None."""
 
     model: Any
@@ -64,7 +64,7 @@ class Context:
         prompt: the document, and what was added to it.
     """
 
-    def __init__(self, method: Reader, prompt: Prompt) -> None:
+    def __init__(self, method: DocumentReader, prompt: Prompt) -> None:
         self._method = method
         self._layer: int | None = getattr(method.selector, "layer", None)
         kinds = kinds_of(method.model)
