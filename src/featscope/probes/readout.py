@@ -5,7 +5,7 @@ depend on the scale of a feature. All run on the CPU with scikit-learn, which ta
 """
 
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, UInt8
 from sklearn.linear_model import Ridge
 from sklearn.manifold import TSNE
 from sklearn.metrics import silhouette_score
@@ -13,12 +13,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from featscope.data.images import as_float
-from featscope.evaluation import on_sphere, standardised
-
-Features = Float[Tensor, "sample feature"]
-Labels = Int[Tensor, " sample"]
-TestFeatures = Float[Tensor, "other feature"]
-TestLabels = Int[Tensor, " other"]
+from featscope.evaluation import Features, Labels, TestFeatures, on_sphere, standardised
 
 one_thread = threadpool_limits.wrap(limits=1)
 """Decorates what reads out in a worker, which has one core: BLAS threads that spin at barriers beside other workers
