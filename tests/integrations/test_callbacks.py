@@ -478,6 +478,15 @@ def test_in_lightning_what_is_validated_or_saved_has_statistics_of_the_whole_net
         torch.testing.assert_close(value, right[name])
 
 
+def test_in_lightning_an_epoch_whose_rest_is_left_out_leaves_no_weight_hidden(lightning_callback):
+    training = Manual(lightning_callback, lambda net: torch.optim.SGD(net.parameters(), 0.1))
+    whole = training.net[0].weight.detach().clone()
+    training.begin(0, batches()[0])
+    assert (training.net[0].weight == 0).any()
+    training.watch.on_train_epoch_end(training.trainer, training.net)  # before what saves the model
+    assert torch.equal(training.net[0].weight, whole)
+
+
 def test_in_lightning_it_comes_after_what_changes_the_model_at_the_end_and_before_what_saves_it(lightning_callback):
     one, other, average, saving = lightning_callback(), lightning_callback(), object(), object()
     trainer = SimpleNamespace(callbacks=[one, average, other, saving], checkpoint_callbacks=[saving])

@@ -164,6 +164,14 @@ class FeatScopeCallback(Callback):
             else:
                 self.watch.after_part(loss)
 
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Show all weights where the module's ``on_train_batch_start`` left out the rest of the epoch by -1.
+
+        Of the batch that this came with, and for which weights were hidden, nothing else is told.
+        """
+        if self.watch is not None:
+            self.watch.before_update()
+
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Take statistics of BatchNorm anew where weights were pruned, and look for the last time."""
         self._hooks.close()
