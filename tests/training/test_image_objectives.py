@@ -230,7 +230,7 @@ class Looking(Own):
 
 
 def test_a_target_that_no_rule_lets_follow_is_refused():
-    cooling = Cooling(10, 0.1)
+    cooling = Cooling(1000, 0.1)
     for rules in ({}, {"ema": None}, {"cooling": cooling}, {"looking": Looking()}):
         said = (
             f"rules = {[name for name in rules if rules[name]]} are out of range: allowed are rules of which one is "

@@ -1,5 +1,6 @@
 """Rules between steps: the bias schedule, first times, thresholds in a fixed ratio to norms, falling steps."""
 
+from dataclasses import replace
 from math import log, sqrt
 from types import SimpleNamespace
 
@@ -303,7 +304,11 @@ def test_wrong_proportions_are_refused(options):
 def test_cooling_goes_on_to_the_bit_where_it_was_left(optimizer):
     data = SparseCoding(features=6, input_dim=32)
     rules = {"cooling": Cooling(10, optimizer.lr)}
-    recipe = Training(data, SymmetricReLU(width=8), Contrastive(anchors=16, negatives=16), optimizer, rules)
+    recipe = Training(data, SymmetricReLU(width=8), Contrastive(anchors=16, negatives=16), optimizer, rules, steps=10)
+    with pytest.raises(
+        ConfigError, match=r"Cooling\.steps = 10 is out of range: allowed is >= 11, the training's steps"
+    ):
+        replace(recipe, steps=11).build(Streams(3, range(2)))
     whole, first, second = (recipe.build(Streams(3, range(2))) for _ in range(3))
     for step in range(9):
         whole.advance(step)

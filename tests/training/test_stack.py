@@ -113,7 +113,7 @@ def test_tensors_that_a_rule_puts_in_place_of_others_are_the_parts_too():
 
 
 def test_parts_have_the_step_size_that_a_rule_has_set():
-    cooled = replace(PULL, rules={"cooling": Cooling(10, PULL.optimizer.lr)})
+    cooled = replace(PULL, rules={"cooling": Cooling(PULL.steps, PULL.optimizer.lr)})
     parts, alone = ([at(cooled, target=target) for target in (0.0, 5.0)] for _ in range(2))
     whole = stack(parts)
     train(whole, 3)

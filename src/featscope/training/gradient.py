@@ -15,6 +15,7 @@ from featscope.training.ema import require_followed
 from featscope.training.experiment import Experiment, events_of
 from featscope.training.optimizers import Optimizer
 from featscope.training.record import Measurement
+from featscope.training.rules import Cooling
 
 _RATE = "step size"
 """Where checkpoints of before have step sizes, and no other option."""
@@ -115,8 +116,13 @@ class Training:
         """Source, learner, objective and rules of the replicas of ``streams``, all from their draws.
 
         Raises:
+            ConfigError: a `Cooling` ends before the training does.
             ValueError: replicas would share a parameter of the learner, or one that is trained of source or objective.
         """
+        for rule in self.rules.values():
+            if isinstance(rule, Cooling):
+                allowed = f">= {self.steps}, the training's steps"
+                require(rule, "steps", rule.steps >= self.steps, allowed, "Later ones would change nothing.")
         for_source, for_learner = self.drawn_at
         source = self.data.build(streams.at(for_source))
         learner: Any = self.learner.build(source, streams.at(for_learner)).to(streams.device)

@@ -233,7 +233,7 @@ class Cooling:
     """The step size falls on a line to 0 at the end.
 
     Attributes:
-        steps: of the whole training.
+        steps: of the whole training, or more.
         lr: at the start; the optimizer's.
     """
 
