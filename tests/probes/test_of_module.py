@@ -67,6 +67,15 @@ def test_feature_maps_need_a_reduction():
     torch.testing.assert_close(pooled, module(images).mean((-2, -1)).detach())
 
 
+def test_rows_of_tokens_are_not_taken_for_samples():
+    module = nn.Sequential(nn.Flatten(0, 1), nn.Linear(6, 3))
+    tokens = X.unflatten(0, (5, 2))
+    with pytest.raises(ValueError, match=r"at = '1'.* 10 rows for an input of shape \[5, 2, 6\], .* a row a sample"):
+        measure_collapse(module, [tokens], at="1")
+    asked = measure_collapse(module, [tokens], at="1", reduce=lambda rows: rows)
+    assert asked.samples == 10
+
+
 def test_modules_that_put_out_tuples_need_a_reduction_too():
     module = nn.LSTM(6, 4, batch_first=True)
     with pytest.raises(ValueError, match="type tuple"):

@@ -58,7 +58,8 @@ def embeddings(
 
     Raises:
         AttributeError: there is no submodule of that name.
-        ValueError: no batches, no tensor at ``entry``, or an output that is no matrix.
+        ValueError: no batches, no tensor at ``entry``, or an output that is no matrix or, without ``reduce``, has
+            another number of rows than the input.
     """
     return _embed(module, batches, at, {"entry": entry}, reduce)[0]
 
@@ -78,8 +79,16 @@ def _embed(
         for batch in batches:
             for rows, (option, entry) in zip(found, entries.items(), strict=True):
                 outputs.clear()
-                module(batch_input(batch, entry, option).to(device))
-                rows.append(_matrix(outputs, at, reduce).cpu().clone())  # a view would keep all that it is of
+                x = batch_input(batch, entry, option)
+                module(x.to(device))
+                found_rows = _matrix(outputs, at, reduce)
+                if reduce is None and found_rows.shape[:1] != x.shape[:1]:
+                    raise ValueError(
+                        f"at = {at!r} is out of range: it puts out {len(found_rows)} rows for an input of shape "
+                        f"{list(x.shape)}, allowed is a row a sample. Say with `reduce` how to make one of its tokens "
+                        "or places, or reduce=lambda rows: rows to measure these."
+                    )
+                rows.append(found_rows.cpu().clone())  # a view would keep all that it is of
     if not found[0]:
         raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
     return [torch.cat(rows) for rows in found]
