@@ -2,6 +2,7 @@
 
 from math import exp, log
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -220,3 +221,11 @@ def test_uniformity_of_orthogonal_samples_is_minus_twice_its_t(t, monkeypatch):
     monkeypatch.setattr("featscope.probes.collapse._ROWS", 3)
     assert float(uniformity(torch.eye(8), t)) == pytest.approx(-2 * t)
     assert uniformity(torch.eye(8)[:1], t).isnan()
+
+
+def test_pairs_and_matrices_are_not_made_by_broadcasting(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses them first, in tests alone
+    with pytest.raises(ValueError, match=r"pairs have shapes \(9, 8\) and \(1, 8\); allowed is one shape"):
+        pair_alignment(gaussian(9), gaussian(1))
+    with pytest.raises(ValueError, match=r"shape \(2, 9, 3\); allowed is \[sample, dimension\]"):
+        mean_correlation(gaussian(6, 9).view(2, 9, 3))

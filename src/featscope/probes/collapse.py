@@ -78,7 +78,13 @@ def in_order(correlations: Float[Tensor, "dimension other"]) -> Float[Tensor, "d
 
 
 def mean_correlation(embeddings: Float[Tensor, "sample dimension"]) -> Float[Tensor, ""]:
-    """Mean |correlation| over pairs of dimensions that vary: 1 if all say the same; NaN if fewer than two vary."""
+    """Mean |correlation| over pairs of dimensions that vary: 1 if all say the same; NaN if fewer than two vary.
+
+    Raises:
+        ValueError: embeddings are no matrix; pairs of dimensions are left out, others in each replica.
+    """
+    if embeddings.ndim != 2:
+        raise ValueError(f"embeddings have shape {tuple(embeddings.shape)}; allowed is [sample, dimension]")
     z = standardised(embeddings)
     z = z[:, z.square().mean(0) > 0.5]
     dimensions, total = z.shape[1], z.new_zeros(())
@@ -99,7 +105,13 @@ def spread(embeddings: Embeddings) -> Float[Tensor, "*replica"]:
 
 
 def pair_alignment(one: Embeddings, other: Embeddings, power: float = 2.0) -> Float[Tensor, "*replica"]:
-    """E ||z - z'||^power over positive pairs on the unit sphere (Wang & Isola 2020, Section 4.1); 0 is perfect."""
+    """E ||z - z'||^power over positive pairs on the unit sphere (Wang & Isola 2020, Section 4.1); 0 is perfect.
+
+    Raises:
+        ValueError: there is not one of the other for each; a single row would be compared with all.
+    """
+    if one.shape[-2:] != other.shape[-2:]:
+        raise ValueError(f"pairs have shapes {tuple(one.shape)} and {tuple(other.shape)}; allowed is one shape")
     return (unit_vectors(one) - unit_vectors(other)).norm(dim=-1).pow(power).mean(-1)
 
 
