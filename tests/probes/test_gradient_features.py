@@ -75,6 +75,12 @@ def test_greedy_cones_find_the_fullest_first_and_count_sides_together():
     assert gradient_features(gradients, 0.1, 100.0).directions.shape == (0, 6)
 
 
+@pytest.mark.parametrize("cone", [0.0, 1.0, 1.5])
+def test_cones_that_hold_all_or_nothing_are_refused(cone):
+    with pytest.raises(ValueError, match=rf"cone = {cone} is out of range: allowed is > 0 and < 1"):
+        gradient_features(torch.eye(3), cone)
+
+
 def test_nice_neurons_are_on_one_side_and_long_enough():
     weight = torch.tensor([[2.0, 0.1], [-2.0, 0.0], [0.5, 0.0], [1.0, 1.0]])
     found = nice_neurons(weight, torch.tensor([[1.0, 0.0]]), cone=0.1, shortest=1.0)

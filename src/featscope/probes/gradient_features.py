@@ -152,7 +152,12 @@ def gradient_features(
         cone: γ, > 0 and < 1.
         shortest: B_G, the norm from which on a gradient counts.
         least: p, the share of neurons from which on a direction counts.
+
+    Raises:
+        ValueError: the cone is out of its range: one of 1 holds all gradients, and one of 0 none.
     """
+    if not 0 < cone < 1:
+        raise ValueError(f"cone = {cone} is out of range: allowed is > 0 and < 1")
     norms = gradients.norm(dim=-1)
     unit = unit_vectors(gradients).to(gradients)
     left = (norms >= shortest) & (norms > 0)
