@@ -87,7 +87,8 @@ def _whole_numbers(found: Any, batch: Any) -> Shaped[Tensor, " sample"] | None:
         if all(isinstance(one, int | np.integer) and abs(int(one)) < 2**63 for one in found):
             found = torch.tensor(found)
     if isinstance(found, np.ndarray) and found.dtype.kind in "iub":
-        found = torch.from_numpy(found.astype(bool if found.dtype.kind == "b" else np.int64))
+        found = found.astype(bool if found.dtype.kind == "b" else np.int64)
+        found = torch.from_numpy(np.ma.filled(found, -1))  # no class where a masked array has none
     if not isinstance(found, Tensor) or found.is_floating_point():
         return None
     if found.ndim == 2 and found.shape[1] == 1:
