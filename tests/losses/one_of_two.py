@@ -9,6 +9,7 @@ import torch
 from torch import distributed, nn
 
 from featscope.losses import NTXent, NuclearNorm
+from featscope.losses.processes import gathered
 
 SIZE, WORLD = 4, 2
 PENALTY = NuclearNorm(0.3, gather=True)
@@ -26,7 +27,7 @@ def network() -> nn.Linear:
 
 
 def work(rank: int, out: str) -> None:
-    """Save the mean loss over processes, gradients, and what is said of batches of different sizes and empty ones."""
+    """Save the mean loss over processes, gradients, and what is said of a second one and of batches of wrong sizes."""
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"file://{out}/meet", rank=rank, world_size=WORLD)
     net = nn.parallel.DistributedDataParallel(network())
@@ -36,6 +37,12 @@ def work(rank: int, out: str) -> None:
     total = loss.detach().clone()
     distributed.all_reduce(total)
     refused = []
+    rows = torch.ones(SIZE, 3, requires_grad=True)
+    (slope,) = torch.autograd.grad(gathered(rows).square().sum(), rows, create_graph=True)
+    try:
+        slope.sum().backward()
+    except RuntimeError as error:
+        refused.append(str(error))
     for size in (SIZE + rank, SIZE * (1 - rank), 0):
         for loss in (lambda rows: NTXent()(rows, rows), PENALTY):
             try:

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, distributed
+from torch.autograd.function import once_differentiable
 
 
 def others() -> bool:
@@ -43,6 +44,7 @@ class _Gather(torch.autograd.Function):
         return torch.cat(found)
 
     @staticmethod
+    @once_differentiable
     def backward(context: Any, *gradients: Tensor) -> Tensor:
         gradient = gradients[0].contiguous().clone()
         distributed.all_reduce(gradient)
