@@ -206,10 +206,11 @@ def test_random_numbers_of_the_model_s_gpus_are_left_alone(monkeypatch):
     monkeypatch.setattr(torch.random, "fork_rng", lambda devices: (forked.append(devices), fork([]))[1])
     places = [SimpleNamespace(device=torch.device(name)) for name in ("cuda:2", "cpu", "cuda:2")]
     net = nn.Linear(6, 4)
-    monkeypatch.setattr(net, "parameters", lambda: places)
-    with undisturbed(net):
-        pass
-    assert forked == [{0, 2}]
+    monkeypatch.setattr(net, "parameters", lambda recurse: places)
+    for model in (net, MagnitudePruning(0.0).on(net)):
+        with undisturbed(model):
+            pass
+    assert forked == [{0, 2}] * 2
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,8 @@ def _devices(model: nn.Module | None) -> set[int]:
     """CUDA devices whose random numbers may be drawn: the current one, and those of ``model``."""
     if not torch.cuda.is_initialized():
         return set()
-    places = [parameter.device for parameter in model.parameters()] if model is not None else []
+    parts = every_part(model) if model is not None else []
+    places = [parameter.device for part in parts for parameter in part.parameters(recurse=False)]
     return {torch.cuda.current_device(), *(place.index for place in places if place.type == "cuda")}
 
 
