@@ -37,7 +37,12 @@ def test_a_run_is_written_as_tables(out, capsys):
     assert len(values) == sum(len(claim.values) for claim in claims)
     with pytest.raises(ConfigError, match=r"holds claims.csv and .* more already: .* --overwrite"):
         export_run([str(out)])
+    left, own = (out / "tables" / name for name in ("flat.replica-step.csv", "notes.csv"))
+    for file in (left, own):
+        file.touch()
     assert export_run([str(out), "--overwrite"]) == 0
+    assert (left.exists(), own.exists()) == (False, True)
+    assert len(pd.read_csv(out / "tables" / "claims.csv")) == len(claims)
 
 
 def test_every_number_that_was_stored_is_in_one_table_with_its_place(out):

@@ -54,7 +54,7 @@ def export(
         claims: what was judged.
         out: a folder, which is made.
         kind: "csv", or "parquet", which needs the extra 'images'.
-        overwrite: replace files of these names.
+        overwrite: replace files of these names, and remove tables of this kind that another run left there.
 
     Raises:
         ConfigError: ``out`` cannot be written, or holds a file that would be replaced.
@@ -80,13 +80,21 @@ def export(
         except ImportError:
             raise MissingExtraError("Parquet", "images") from None
         atomic_write(file, data)
+    if overwrite:
+        for file in set(_tables(out, kind)).difference(files):
+            file.unlink()
     return files
 
 
 def remove_tables(out: Path) -> None:
     """Remove what `export` wrote into ``out``, and the folder if nothing else is in it."""
-    names = ("claims", "values", "*.*replica*")  # each series has an axis of replicas
-    for file in [file for name in names for kind in get_args(Kind) for file in out.glob(f"{name}.{kind}")]:
+    for file in [file for kind in get_args(Kind) for file in _tables(out, kind)]:
         file.unlink()
     with suppress(OSError):
         out.rmdir()
+
+
+def _tables(out: Path, kind: Kind) -> Iterator[Path]:
+    """What `export` wrote into ``out``."""
+    for name in ("claims", "values", "*.*replica*"):  # each series has an axis of replicas
+        yield from out.glob(f"{name}.{kind}")
