@@ -44,6 +44,9 @@ class NTXent:
     ) -> Float[Tensor, ""]:
         """The mean over all 2 B views of this process, in nats; log(2 B - 1) when all views look the same.
 
+        Of a single pair in a single process it is 0, and so is its gradient, as there are no negatives: drop_last=True
+        of a loader keeps it out.
+
         Raises:
             ValueError: processes have batches of different sizes, the two halves of the pairs differ in theirs, or the
                 batch is empty.

@@ -208,10 +208,11 @@ class PruningMask(nn.Module):
 class Pruner(nn.Module):
     """A module with pruned weights: call it where the module was called.
 
-    It has no state of its own, so that a checkpoint loads with it and without it: masks are chosen by the weights as
-    they are. Statistics of BatchNorm are those of two networks. The pruned one has its own here, which begin as the
-    module's are at the first choice; and the module's stay as they are from then until `refresh`, but where a pass of
-    the whole module by "theory" moves them.
+    It has no parameters and no state of its own, so that a checkpoint loads with it and without it: masks are chosen by
+    the weights as they are. What clips, freezes, casts or saves is to be given the module: of this it would do nothing.
+    Statistics of BatchNorm are those of two networks. The pruned one has its own here, which begin as the module's are
+    at the first choice; and the module's stay as they are from then until `refresh`, but where a pass of the whole
+    module by "theory" moves them.
 
     Activation checkpointing computes activations anew in the backward pass, where the module's weights are whole again:
     by "straight-through" a call of this object would give the gradient of another network. It is refused where parts of
