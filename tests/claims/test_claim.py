@@ -209,9 +209,9 @@ def test_a_share_is_of_all_things_and_not_the_mean_of_shares():
     [
         (1.0, {"law": "mean"}, 'say law="exact" if no chance enters'),
         (np.ones(3), {"law": "share"}, "how many things each replica counted"),
-        (np.array([0.5, 1.0]), {"law": "yes/no"}, "0 or 1 in each replica"),
-        (np.array([7.0, 8, 6, 8]), {"law": "share", "trials": [8] * 4}, "from 0 to 1 in each replica: divide counts"),
-        (np.array([0.5, -0.1]), {"law": "share", "trials": [8] * 2}, "from 0 to 1 in each replica"),
+        (np.array([0.5, 1.0]), {"law": "yes/no"}, "0.5 in some replica: allowed is 0 or 1"),
+        (np.array([7.0, 8, 6, 8]), {"law": "share", "trials": [8] * 4}, "8 in some replica: allowed is 0 to 1."),
+        (np.array([0.5, -0.1]), {"law": "share", "trials": [8] * 2}, "-0.1 in some replica: allowed is 0 to 1"),
     ],
 )
 def test_a_law_that_cannot_be_is_refused(samples, more, says):
@@ -339,5 +339,5 @@ def test_replicas_needed_of_draws_are_those_of_as_many_more_draws():
 def test_draws_are_counted_and_from_0_to_1():
     with pytest.raises(ValueError, match="needs how many things each replica counted"):
         judged([0.5, 0.5], ">=", 0.9, law="draws")
-    with pytest.raises(ValueError, match="from 0 to 1 in each replica"):
+    with pytest.raises(ValueError, match="in some replica: allowed is 0 to 1"):
         judged([0.5, 1.5], ">=", 0.9, law="draws", trials=[3, 3])

@@ -63,10 +63,12 @@ def require_of_law(samples: np.ndarray, law: Law, trials: np.ndarray) -> None:
         raise ValueError(f"law={law!r} needs how many things each replica counted: say things=... or Found(trials=...)")
     if (trials < 0).any():
         raise ValueError(f"some replica counted {trials[trials < 0].min():g} things: allowed is >= 0")
-    if law == "yes/no" and not np.isin(samples[np.isfinite(samples)], (0.0, 1.0)).all():
-        raise ValueError("a yes/no is 0 or 1 in each replica")
+    finite = samples[np.isfinite(samples)]
+    if law == "yes/no" and (other := finite[~np.isin(finite, (0.0, 1.0))]).size:
+        raise ValueError(f"a yes/no is {other[0]:g} in some replica: allowed is 0 or 1. Compare it with a bound first")
     if law in COUNTED and holding((0.0, 1.0), samples) != (0.0, 1.0):
-        raise ValueError("a share is from 0 to 1 in each replica: divide counts by how many things there were")
+        far = finite[np.abs(finite - 0.5).argmax()]
+        raise ValueError(f"a share is {far:g} in some replica: allowed is 0 to 1. Divide counts by what was counted")
 
 
 def without_diverged(samples: ArrayLike | float, run: Any) -> ArrayLike | float:

@@ -112,7 +112,7 @@ class Images(Sizes):
             MissingExtraError: the extra 'images' is not installed.
         """
         if draws.replicas != 1:
-            raise ValueError(f"{draws.replicas} replicas; images are trained one replica an experiment")
+            raise ValueError(f"replicas = {draws.replicas}: allowed is 1 an experiment, as of images")
         train, test, side = self.sizes(draws.device, "train", "test", "side")
         if self.source == "shapes":
             return ImageSource(drawn(train, side, draws), drawn(test, side, draws), SHAPES, COLOURS)
