@@ -87,8 +87,9 @@ def _whole_numbers(found: Any, batch: Any) -> Shaped[Tensor, " sample"] | None:
         if all(isinstance(one, int | np.integer) and abs(int(one)) < 2**63 for one in found):
             found = torch.tensor(found)
     if isinstance(found, np.ndarray) and found.dtype.kind in "iub":
-        found = found.astype(bool if found.dtype.kind == "b" else np.int64)
-        found = torch.from_numpy(np.ma.filled(found, -1))  # no class where a masked array has none
+        truths = found.dtype.kind == "b" and not np.ma.is_masked(found)
+        found = np.ma.filled(found.astype(bool if truths else np.int64), -1)  # no class where a masked array has none
+        found = torch.from_numpy(found)
     if not isinstance(found, Tensor) or found.is_floating_point():
         return None
     if found.ndim == 2 and found.shape[1] == 1:
