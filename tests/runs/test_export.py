@@ -37,11 +37,11 @@ def test_a_run_is_written_as_tables(out, capsys):
     assert len(values) == sum(len(claim.values) for claim in claims)
     with pytest.raises(ConfigError, match=r"holds claims.csv and .* more already: .* --overwrite"):
         export_run([str(out)])
-    left, own = (out / "tables" / name for name in ("flat.replica-step.csv", "notes.csv"))
-    for file in (left, own):
+    files = [out / "tables" / f"{name}.csv" for name in ("flat.replica-step", "notes", "notes.of-replicas")]
+    for file in files:
         file.touch()
     assert export_run([str(out), "--overwrite"]) == 0
-    assert (left.exists(), own.exists()) == (False, True)
+    assert [file.exists() for file in files] == [False, True, True]
     assert len(pd.read_csv(out / "tables" / "claims.csv")) == len(claims)
 
 

@@ -37,7 +37,7 @@ class _ExportArgs:
     format: Kind = "csv"
     """Kind of file; parquet needs the extra 'images'."""
     overwrite: bool = False
-    """Replace tables that are there."""
+    """Replace tables that are there, and remove those of this format that another run left there."""
 
 
 def export_run(words: list[str]) -> int:

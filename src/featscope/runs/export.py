@@ -95,6 +95,8 @@ def remove_tables(out: Path) -> None:
 
 
 def _tables(out: Path, kind: Kind) -> Iterator[Path]:
-    """What `export` wrote into ``out``."""
-    for name in ("claims", "values", "*.*replica*"):  # each series has an axis of replicas
-        yield from out.glob(f"{name}.{kind}")
+    """What `export` wrote into ``out``, by its name."""
+    for file in out.glob(f"*.{kind}"):
+        arm, _, axes = file.stem.rpartition(".")
+        if file.stem in ("claims", "values") or (arm and "replica" in axes.split("-")):  # an axis of each series
+            yield file
