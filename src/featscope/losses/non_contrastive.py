@@ -30,8 +30,8 @@ class NonContrastive:
         scale: "correlation": m - Σ_j corr(F_j, G_j) or 1 - cos; "squared": twice that, the mean squared distance of
             what is normalised.
         stop_gradient: whether targets are constants.
-        eps: added to variances. The paper has 0, which makes the loss NaN where an output is constant over the batch,
-            as one of a real network may be: 1e-5, say.
+        eps: added to variances. The paper has 0, which makes the loss NaN where an output is constant over the batch.
+            One of a real network may be: give 1e-5, say.
     """
 
     floats_per_replica: ClassVar[bool] = True

@@ -281,8 +281,8 @@ class PhasesClaims(InfiniteBatchesClaims):
         on="head",
         at_least=0.9,
         because=CHOICE,
-        note=f"{READING} Two parts cannot fail at this size: noise apart, as the bound is 1.8 of a cosine, and E_21, "
-        "whose bound of 0.32 peak-of-the-head keeps it below.",
+        note=f"{READING} Two parts cannot fail at this size: noise apart, as the bound on a cosine is 1.8, and E_21, "
+        "which by peak-of-the-head stays below its bound of 0.32.",
         law="draws",
     )
     def second_phase(self, run: xr.Dataset) -> Found:
