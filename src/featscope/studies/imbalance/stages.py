@@ -262,7 +262,7 @@ class Stages(Assumed):
         not_on="lottery",
         at_least=0.9,
         because=NEARLY_ALL,
-        note="Hardly possible: they are set to 0.85 of it, as at all of it neurons die, and T2 comes before the rest.",
+        note="Hardly possible: set to 0.85 of it, as at all of it neurons die, they have not risen to it by T2.",
         law="share",
     )
     def thresholds_large(self, run: xr.Dataset) -> xr.DataArray:
