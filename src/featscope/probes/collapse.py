@@ -81,7 +81,7 @@ def mean_correlation(embeddings: Float[Tensor, "sample dimension"]) -> Float[Ten
     """Mean |correlation| over pairs of dimensions that vary: 1 if all say the same; NaN if fewer than two vary.
 
     Raises:
-        ValueError: embeddings are no matrix; pairs of dimensions are left out, others in each replica.
+        ValueError: embeddings are no matrix: in each replica other dimensions may be constant, and are left out.
     """
     if embeddings.ndim != 2:
         raise ValueError(f"embeddings have shape {tuple(embeddings.shape)}; allowed is [sample, dimension]")

@@ -53,7 +53,7 @@ def embeddings(
         at: name of the submodule to measure, as `nn.Module.named_modules` has it; "" is ``module`` itself. Of one that
             runs several times in a pass, the last output counts.
         entry: where in a batch the input is.
-        reduce: makes one row a sample of what is put out, where it is no matrix: ``lambda maps: maps.mean((-2, -1))``
+        reduce: makes one row a sample of what is put out, where it has not that: ``lambda maps: maps.mean((-2, -1))``
             for feature maps, ``lambda states: states[:, 0]`` for the first token.
 
     Raises:

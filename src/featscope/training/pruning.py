@@ -209,7 +209,7 @@ class Pruner(nn.Module):
     """A module with pruned weights: call it where the module was called.
 
     It has no parameters and no state of its own, so that a checkpoint loads with it and without it: masks are chosen by
-    the weights as they are. What clips, freezes, casts or saves is to be given the module: of this it would do nothing.
+    the weights as they are. Give the module to what clips, freezes, casts or saves: given this it would do nothing.
     Statistics of BatchNorm are those of two networks. The pruned one has its own here, which begin as the module's are
     at the first choice; and the module's stay as they are from then until `refresh`, but where a pass of the whole
     module by "theory" moves them.
