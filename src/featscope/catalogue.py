@@ -44,7 +44,7 @@ OWN_TRAINING = Entry(  # not listed: a `Monitor` writes its folders, and there i
 DECOUPLING = Entry(
     name="decoupling",
     source="Wen & Li 2021, arXiv 2105.15134",
-    summary="Contrastive learning with RandomMask decouples features from noise; without, only where noise is quiet.",
+    summary="Contrastive learning with RandomMask and without: where features are decoupled from noise, quiet or loud.",
     minutes=9.0,
     target="featscope.studies.decoupling:Decoupling",
 )
@@ -60,7 +60,7 @@ DECOUPLING_IMAGES = Entry(
 FIXED_FEATURES = Entry(
     name="fixed-features",
     source="Shi 2024 (dissertation), Chapter 2 and Appendix A",
-    summary="Two gradient steps find the patterns of a parity; kernels and random features stop at a ceiling.",
+    summary="Parities of hidden patterns: what two gradient steps find of them, and how far fixed features come.",
     minutes=11.0,
     target="featscope.studies.fixed_features:FixedFeatures",
 )
@@ -84,7 +84,7 @@ LEARNED_FILTERS = Entry(
 IMBALANCE = Entry(
     name="imbalance",
     source="Theoretical Analysis of Contrastive Learning under Imbalanced Data, and its earlier workshop version",
-    summary="Rare features are learned late, weakly, or not at all: rates, thresholds and curves over their frequency.",
+    summary="When, and how strongly, rare features are learned: rates, thresholds and curves over their frequency.",
     minutes=2.0,
     target="featscope.studies.imbalance:Imbalance",
 )
@@ -132,7 +132,7 @@ TENSOR_POWER = Entry(
 FOURIER_CIRCUITS = Entry(
     name="fourier-circuits",
     source="Shi 2024 (dissertation), Chapter 4 and Appendix C",
-    summary="Addition modulo p: the network of largest margin is made of cosines, and training finds it.",
+    summary="Addition modulo p: the network of largest margin, made of cosines, and whether training finds it.",
     minutes=3.0,
     target="featscope.studies.fourier_circuits:FourierCircuits",
 )
@@ -140,7 +140,7 @@ FOURIER_CIRCUITS = Entry(
 ATTENTION_CIRCUITS = Entry(
     name="attention-circuits",
     source="Shi 2024 (dissertation), Section 4.5, Figures 4.3, C.5 and C.6",
-    summary="One layer of attention adds numbers modulo p: its attention matrices are noise, then waves.",
+    summary="One layer of attention adds numbers modulo p: what its attention matrices are made of, noise or waves.",
     minutes=3.0,
     target="featscope.studies.attention_circuits:AttentionCircuits",
 )
@@ -164,7 +164,7 @@ GRADIENT_FEATURES = Entry(
 UNIFORM_PARITY = Entry(
     name="uniform-parity",
     source="Shi 2024 (dissertation), Sections B.5.5 and B.5.6, Algorithm 6",
-    summary="The first gradient shows which few of many random signs a parity is of, once the sample is large enough.",
+    summary="A parity of a few among many random signs: how many samples the first gradient needs to show which.",
     minutes=3.0,
     target="featscope.studies.uniform_parity:UniformParityStudy",
 )
@@ -172,7 +172,7 @@ UNIFORM_PARITY = Entry(
 MULTI_INDEX = Entry(
     name="multi-index",
     source="Shi 2024 (dissertation), Section B.5.7, Algorithm 7",
-    summary="The first gradient finds the few directions that a polynomial depends on, given enough samples.",
+    summary="The few directions that a polynomial depends on: how many samples the first gradient needs to find them.",
     minutes=1.0,
     target="featscope.studies.multi_index:MultiIndexStudy",
 )
@@ -180,7 +180,7 @@ MULTI_INDEX = Entry(
 LOOPED_TRANSFORMER = Entry(
     name="looped-transformer",
     source="Shi 2024 (dissertation), Chapter 8, Figure 8.1",
-    summary="One layer of linear attention, gone through again and again, does gradient descent on its prompt.",
+    summary="One layer of linear attention, gone through again and again: does it descend a gradient on its prompt?",
     minutes=1.5,
     target="featscope.studies.looped_transformer:LoopedTransformer",
 )

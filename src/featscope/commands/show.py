@@ -55,7 +55,7 @@ def list_studies(words: list[str]) -> int:
 
     table = Table(box=SIMPLE_HEAD)
     table.add_column("study", no_wrap=True)  # to be typed as it stands
-    table.add_column("what it shows, and of which paper")
+    table.add_column("what it is about, and of which paper")
     table.add_column("minutes", justify="right")
     for study in entries().values():
         about = f"{escape(study.summary)}\n[dim]{escape(study.source)}[/dim]"

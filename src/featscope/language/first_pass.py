@@ -60,7 +60,7 @@ def attention_at(model: PreTrainedModel, prompt: Prompt, layer: int, cache: Cach
         cache: of what was read before, which grows up to that layer; None for none.
 
     Raises:
-        ConfigError: that layer has no attention.
+        ConfigError: that layer has no attention, or compiled code hides it.
     """
     reached = Until(layer)
     new = prompt.ids.shape[1]
@@ -74,7 +74,10 @@ def attention_at(model: PreTrainedModel, prompt: Prompt, layer: int, cache: Cach
             **{cache_argument(its.forward): cache},
         )
     if not hasattr(reached, "attention"):
-        raise ConfigError(f"layer = {layer} of {type(model).__name__} has no attention: choose one that has")
+        raise ConfigError(
+            f"layer = {layer} of {type(model).__name__} has no attention that could be watched: choose one that "
+            "has, of a model without torch.compile"
+        )
     return reached.attention
 
 

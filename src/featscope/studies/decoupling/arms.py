@@ -46,7 +46,7 @@ WINDOW_STARTS, WINDOW_ENDS, HORIZON = 1.01, 1.49, 1.99
 
 @dataclass(frozen=True)
 class DecouplingArms(Study):
-    """Contrastive learning with RandomMask decouples features from noise; without, only where noise is quiet.
+    """Contrastive learning with RandomMask and without: where features are decoupled from noise, quiet or loud.
 
     Attributes:
         data: sparse coding, x = M z + ξ (Definition 2.1).

@@ -16,7 +16,7 @@ from featscope.studies.summaries import in_words, percent, verdict
 
 @dataclass(frozen=True)
 class Decoupling(Horizon):
-    """Contrastive learning with RandomMask decouples features from noise; without, only where noise is quiet.
+    """Contrastive learning with RandomMask and without: where features are decoupled from noise, quiet or loud.
 
     Options and arms are `DecouplingArms`'. Claims stand in the order of training: `AtStart`, `StageOne`, `StageTwo`,
     `StageThree`, `Balance`, `Corollaries`, `Horizon`.
