@@ -194,6 +194,13 @@ def test_layers_are_found_by_one_question_of_each_document(monkeypatch, data):
     assert len(looked) == len({one.document for one in asked})
 
 
+def test_a_prompt_that_is_there_twice_is_no_more_evidence_than_once(monkeypatch, data):
+    monkeypatch.setattr(tune, "timed_answer", lambda *asked, **more: (torch.tensor([5]), [1.0, 1.0]))
+    examples = [*read_examples(data)[:2]] * 10
+    (full,) = tune.tune(TunePrompt(data, methods=("full",)), *load_model("retriever"), examples)
+    assert full.prompts == "20 prompts on 2 documents"
+
+
 def test_a_token_that_is_padding_elsewhere_may_stand_in_a_prompt(data, tmp_path):
     model, tokenizer = load_model("retriever")
     lines = [json.loads(line) for line in data.read_text().splitlines() if line]
@@ -269,12 +276,17 @@ def test_a_layer_that_is_said_to_keep_answers_is_one_that_is_tried(monkeypatch, 
     assert "layer 3 keeps whole answers most often (50% of 2 prompts" in capsys.readouterr().err
 
 
+def _apart(examples):
+    """No prompt twice."""
+    return [one._replace(prompt=one.prompt.replace("<s>", f"<s>Text {i}. ")) for i, one in enumerate(examples)]
+
+
 def test_layers_are_found_by_examples_of_the_whole_file(monkeypatch, data):
     model, tokenizer = load_model("retriever")
     nothing = LayerChoice(None, np.zeros((1, 6), dtype=int), np.zeros((1, 6)), 0.9)
     looked = []
     monkeypatch.setattr(tune, "probed", lambda model, hidden, *rule: looked.extend(hidden) or [nothing] * 3)
-    many = [one for one in read_examples(data) for _ in range(5)]
+    many = _apart([one for one in read_examples(data) for _ in range(5)])
     tune._choices(TunePrompt(data, window=8), model, tokenizer, many)
     spread = [*many[::2], *many[1::2]][:20]
     assert [ids[0].tolist() for ids, _ in looked] == [tokenizer(one.prompt)["input_ids"] for one in spread]
@@ -306,12 +318,12 @@ def test_no_more_examples_are_tokenised_than_layers_are_found_by(monkeypatch, da
     looked, spans = [], []
     monkeypatch.setattr(tune, "probed", lambda model, hidden, *rule: looked.extend(hidden) or [nothing] * 3)
     monkeypatch.setattr(tune, "needle_span", lambda *given, **rule: spans.append(given) or needle_span(*given, **rule))
-    late = Example("It is cold, and the answer is 12", ("12",))  # in the window
-    tune._choices(TunePrompt(data, window=8), model, tokenizer, read_examples(data) * 20)
+    late = Example("<s>It is cold, and the answer is a cat", ("a cat",))  # in the window
+    tune._choices(TunePrompt(data, window=8), model, tokenizer, _apart(read_examples(data) * 20))
     assert len(looked) == len(spans) == 20
     looked.clear()
     mixed = [one for early in read_examples(data) * 5 for one in (late, late, early)]
-    tune._choices(TunePrompt(data, window=8), model, tokenizer, mixed)
+    tune._choices(TunePrompt(data, window=8), model, tokenizer, _apart(mixed))
     assert len(looked) == 20, "others stand in for those whose answer is in the window"
 
 

@@ -285,9 +285,9 @@ def _choices(
 
 
 def _documents(examples: Sequence[Example]) -> list[int]:
-    """A number for each example, the same where documents are the same."""
+    """A number for each example, the same where documents are the same, or whole prompts where there are none."""
     known: dict[str, int] = {}
-    return [known.setdefault(one.document, i) if one.document else i for i, one in enumerate(examples)]
+    return [known.setdefault(one.document or one.prompt, i) for i, one in enumerate(examples)]
 
 
 def _by_last_row(options: TunePrompt, model: PreTrainedModel, method: str, layer: int | None) -> bool:
