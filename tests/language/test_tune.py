@@ -415,6 +415,8 @@ def test_wrong_options_say_what_is_allowed(options, message, data):
 def test_answers_never_replace_the_prompts_nor_a_file_unasked(data, tmp_path):
     with pytest.raises(ConfigError, match=r"answers = .* another file than --data and --picture"):
         TunePrompt(data, answers=data, overwrite=True)
+    with pytest.raises(ConfigError, match="another file than --data"):
+        TunePrompt(data, answers=data.parent / ".." / data.parent.name / data.name, overwrite=True)
     (tmp_path / "said.jsonl").touch()
     with pytest.raises(ConfigError, match=r"a file that is not there yet\. Choose another, or add --overwrite"):
         TunePrompt(data, answers=tmp_path / "said.jsonl")

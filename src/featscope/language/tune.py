@@ -115,7 +115,7 @@ class TunePrompt:
                 new = not file.exists() or ((self.overwrite or unasked) and file.is_file())
                 require(self, name, new, "a file that is not there yet", "Choose another, or add --overwrite.")
         if self.answers is not None:
-            other = self.answers.absolute() not in (self.data.absolute(), self.picture.absolute())
+            other = self.answers.resolve() not in (self.data.resolve(), self.picture.resolve())
             require(self, "answers", other, "another file than --data and --picture")
         useful = self.answers is not None or not self.redact
         require(self, "redact", useful, "False, as there is no file of answers", "Give --answers FILE, too.")
