@@ -146,6 +146,14 @@ def test_what_is_not_to_be_repeated_is_that_of_the_whole_prompt(where):
         assert torch.equal(scores, logits.where(~old, torch.where(logits < 0, logits * 5, logits / 5)))
 
 
+def test_a_number_that_asks_for_nothing_asks_for_nothing():
+    gem = GemFilter(tiny(), 2, 16, window=4)
+    asked = {"no_repeat_ngram_size": -1, "min_length": -1}
+    assert torch.equal(gem.generate(prompt(), **asked, **GREEDY), gem.generate(prompt(), **GREEDY))
+    with pytest.raises(ValueError, match="penalty"):
+        gem.generate(prompt(), repetition_penalty=-1.0, **GREEDY)
+
+
 @pytest.mark.parametrize("kind", ["end", "another end", "time", "length"])
 def test_a_criterion_of_the_callers_takes_the_place_of_the_models(kind):
     model = tiny()

@@ -99,7 +99,9 @@ def with_whole_text(
     asked = {
         kind: value
         for kind, (name, none) in _OPTIONS.items()
-        if (kind in _OF_TEXT or kind in map(type, own)) and (value := setting(model, found, name)) not in (None, none)
+        if (kind in _OF_TEXT or kind in map(type, own))
+        and (value := setting(model, found, name)) not in (None, none)
+        and value > 0  # transformers makes none of a size below, and refuses a penalty of it
     }
     found = with_settings(found, dict(_OPTIONS[kind] for kind in asked))
     made = [
