@@ -86,6 +86,19 @@ def test_the_advice_says_what_may_be_lost_and_whether_prompts_are_too_few(of, ri
     assert said in advice(ways(("full", of, 2.0, 4.0), ("a", right, 1.0, 2.0), of=of), 0.05)
 
 
+@pytest.mark.parametrize(
+    ("of", "later", "chance"),
+    [(20, 0, False), (20, 5, False), (20, 6, True), (20, 14, True), (20, 15, False), (5, 0, True)],
+)
+def test_the_advice_says_where_the_order_of_two_times_may_be_chance(of, later, chance):
+    median = 3.0 if 2 * later > of else 1.0
+    full, other = ways(("full", of, 2.0, 2.0), ("a", of, 1.0, median), of=of)
+    lasts = (3.0,) * later + (1.0,) * (of - later)
+    said = advice([full._replace(lasts=(2.0,) * of), other._replace(lasts=lasts)], 0.05)
+    assert said.startswith("Full attention is cheaper") == (median == 3)
+    assert (f"earlier than full attention's in {of - later} of {of} prompts: which" in said) == chance
+
+
 def test_what_another_way_answers_besides_makes_up_for_no_loss():
     full, other = ways(("full", 19, 2.0, 4.0), ("a", 19, 1.0, 2.0))
     assert "it loses 1 that full attention" in advice([full, other._replace(answers=other.answers[::-1])], 0.05)

@@ -48,6 +48,7 @@ class Tried(NamedTuple):
             several questions counts for each with its share.
         last: seconds to the last.
         answers: what it answered to each example.
+        lasts: seconds to the last token of each example, where they are known.
     """
 
     method: str
@@ -56,6 +57,7 @@ class Tried(NamedTuple):
     first: float
     last: float
     answers: tuple[Answered, ...]
+    lasts: tuple[float, ...] = ()
 
     @property
     def of(self) -> int:
@@ -134,7 +136,7 @@ def advice(tried: Sequence[Tried], give_up: float) -> str:
         begins = min(good, key=lambda way: way.first)
         if begins.first < full.first:
             said += f" The first token of {begins.about()} comes after {begins.first / full.first:.2f} of its time."
-        return said
+        return said + _may_be_chance(full, best)
     low, high = best.interval
     lost = [one.right and not other.right for one, other in zip(full.answers, best.answers, strict=True)]
     least, most = full.counted(lost)
@@ -145,7 +147,19 @@ def advice(tried: Sequence[Tried], give_up: float) -> str:
         f"{best.about()}: right {best.share:.0%} of the time ({low:.0%} to {high:.0%} at 95 %, full attention "
         f"{full.share:.0%}), its first token after {first} of full attention's time, its last after {last}. Of "
         f"{full.prompts} it loses {sum(lost)} that full attention answers, and may lose up to {most:.0%} (at 95 %)"
-        f"{few}."
+        f"{few}.{_may_be_chance(full, best)}"
+    )
+
+
+def _may_be_chance(full: Tried, best: Tried) -> str:
+    """That examples do not tell which of two ways has its last token first, if they do not: a sign test."""
+    earlier = [one > other for one, other in zip(full.lasts, best.lasts, strict=True)]
+    low, high = full.counted(earlier) if earlier else (0.0, 0.0)
+    if low > 0.5 or high < 0.5:
+        return ""
+    return (
+        f" The last token of {best.about()} is earlier than full attention's in {sum(earlier)} of {full.prompts}: "
+        "which of them is earlier may be chance (at 95 %)."
     )
 
 

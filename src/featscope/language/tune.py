@@ -167,7 +167,7 @@ def tune(
         print(f"Interrupted: what follows is of {len(answers[-1])} of {len(examples)} prompts.", file=sys.stderr)
     read = len(answers[-1])  # by all ways
     return [
-        Tried(*way, median(begun[:read]), median(ended[:read]), tuple(said[:read]))
+        Tried(*way, median(begun[:read]), median(ended[:read]), tuple(said[:read]), tuple(ended[:read]))
         for way, said, begun, ended in zip(ways, answers, first, last, strict=True)
     ]
 
