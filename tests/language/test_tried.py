@@ -41,6 +41,7 @@ def ways(*given, of=20):
             ways(("full", 20, 2.0, 4.0), ("a", 10, 1.0, 2.0)),
             "Full attention: every other way is right less often",
         ),
+        (ways(("full", 1, 2.0, 4.0), ("a", 0, 1.0, 2.0)), "Full attention: every .* by more than 5%, or never"),
         (ways(("full", 0, 2.0, 4.0), ("a", 0, 1.0, 2.0)), "the model cannot do this task"),
         (ways(("full", 0, 2.0, 4.0)), "the model cannot do this task"),
         (

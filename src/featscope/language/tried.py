@@ -121,14 +121,14 @@ class Tried(NamedTuple):
 def advice(tried: Sequence[Tried], give_up: float) -> str:
     """Which way to take, in a sentence: of those right as often as full attention, less ``give_up``, the fastest."""
     full, *others = tried
-    good = [way for way in others if full.right - way.right <= give_up * full.of + _ROUNDING]
+    good = [way for way in others if way.right and full.right - way.right <= give_up * full.of + _ROUNDING]
     best = min(good, key=lambda way: way.last, default=None)
     if full.right == 0:
         return _without_full(others)
     if len(tried) == 1:
         return "Full attention: there is no other way to compare it with."
     if best is None:
-        return f"Full attention: every other way is right less often by more than {give_up:.0%}."
+        return f"Full attention: every other way is right less often by more than {give_up:.0%}, or never."
     first, last = (f"{ratio:.2f}" for ratio in (best.first / full.first, best.last / full.last))
     if best.last >= full.last:
         ratios = f"{first} of its time to the first token and {last} of that to the last"
