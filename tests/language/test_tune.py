@@ -335,6 +335,9 @@ def test_answers_that_so_few_tokens_cannot_give_are_said_and_refused_if_all_are(
     assert "1 of 2 answers have more tokens than --max-new-tokens 4" in capsys.readouterr().err
     with pytest.raises(ConfigError, match=r"max_new_tokens = 4 .* the shortest answer"):
         tune.tune(options, model, tokenizer, [long])
+    as_said = Example("A short one.", (" GOLDEN   ANCHOR ",))
+    tune._require_answers(TunePrompt(data, max_new_tokens=8), tokenizer, [as_said])
+    assert as_said.is_right("golden anchor")
 
 
 def test_prompts_are_put_into_the_chat_template_if_asked_for(data):

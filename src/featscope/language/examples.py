@@ -38,6 +38,12 @@ class Example(NamedTuple):
         """What stands behind the document."""
         return self.prompt[len(self.document) :]
 
+    @property
+    def forms(self) -> list[str]:
+        """Ways to write no more than the answers: capitals and blanks do not count."""
+        said = " ".join(" ".join(self.answers).split())
+        return [said, f" {said}", said.lower(), f" {said.lower()}"]
+
     def share(self, said: str) -> float:
         """Share of the answers that are in ``said``, as whole words and numbers; capitals and blanks do not count.
 

@@ -315,12 +315,7 @@ def _worth_a_try(able: Sequence[int | None], choice: LayerChoice | None) -> Sequ
 
 def _require_answers(options: TunePrompt, tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example]) -> None:
     """Refuse so few new tokens that no answer fits into them; say so where some do not."""
-
-    def needed(one: Example) -> int:
-        said = " ".join(one.answers)
-        return min(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in (said, f" {said}"))
-
-    tokens = [needed(one) for one in examples]
+    tokens = [min(map(len, tokenizer(one.forms, add_special_tokens=False)["input_ids"])) for one in examples]
     fits = options.max_new_tokens >= min(tokens)
     require(options, "max_new_tokens", fits, f">= {min(tokens)}, the tokens of the shortest answer")
     if over := sum(count > options.max_new_tokens for count in tokens):
