@@ -60,8 +60,9 @@ def test_one_pass_gives_every_layers_choice(pool, kernel):
 def test_the_first_layer_that_keeps_the_needle_is_chosen():
     model, tokenizer = tiny(), word_tokenizer()
     examples = [(text(60, seed), " ".join(text(60, seed).split()[20:23])) for seed in range(4)]
-    found = choose_layer(model, tokenizer, examples, keep=59, window=0)
+    found = choose_layer(model, tokenizer, examples * 3, keep=59, window=0)
     assert found.layer == 0
+    assert found.kept.shape == (4, 4), "each example once"
     assert (found.distance == 0).all()
     assert choose_layer(model, tokenizer, examples, keep=59, window=0, stable=1.0).layer == 0
     few = choose_layer(model, tokenizer, examples, keep=3, window=0)
@@ -77,7 +78,7 @@ def test_a_layer_must_hold_in_enough_examples(monkeypatch):
     few = [torch.tensor([[0, 1]]), torch.tensor([[0, 1]]), torch.tensor([[3, 5]]), torch.tensor([[2, 3]])]
     shown = iter(1 + torch.stack([*kept, *few, *few]))  # <s> comes first
     monkeypatch.setattr(layers, "select", lambda *given: next(shown))
-    examples = [("w5 w6 w7 w8 w9 w10", "w7 w8")] * 3
+    examples = [(f"w5 w6 w7 w8 w9 w{last}", "w7 w8") for last in (10, 11, 12)]
     found = choose_layer(tiny(), word_tokenizer(), examples, keep=2, window=0, stable=0.6)
     assert found.layer == 3, "layer 2 keeps a token of every needle, and no needle"
     np.testing.assert_allclose(found.covered, [0, 1 / 3, 1, 1])

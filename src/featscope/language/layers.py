@@ -111,7 +111,7 @@ def choose_layer(
         model: a decoder with rotary embedding.
         tokenizer: its tokenizer, a fast one.
         examples: pairs of a whole prompt, with its question, and the part of it that answers: no more than that, as all
-            of it is to be kept.
+            of it is to be kept. One that is there more than once counts once: layers would choose the same again.
         keep: tokens kept: a number, or a share of the prompt.
         window: of these, the last ones of the prompt, which no needle is in; see `GemFilter`.
         pool: see `GemFilter`.
@@ -139,7 +139,7 @@ def choose_layer(
     if not 0 < stable <= 1:
         raise ConfigError(f"stable = {stable!r} is out of range: allowed is (0, 1]")
     hidden = []
-    for text, needle in examples:
+    for text, needle in dict.fromkeys((text, needle) for text, needle in examples):
         ids, span = needle_span(tokenizer, in_template(tokenizer, text) if chat else text, needle, special=not chat)
         _require_hidden(ids.shape[1], span, needle, keep, window)
         hidden.append((ids, span))
