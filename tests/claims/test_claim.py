@@ -235,6 +235,7 @@ def test_what_cannot_be_does_not_hold():
     broken = judged(np.array([1.3, 1.31, 1.32, 1.29]), ">=", 0.9, range=(0.0, 1.0))
     assert broken.verdict == "undecided"
     assert broken.undecided_because == "It measured 1.3, outside of what it can be, 0 to 1."
+    assert broken.replicas_needed is None
     assert judged(np.array([1.3, 1.31, 1.32, 1.29]), "<=", 0.9, range=(0.0, 1.0)).verdict == "fails"
     assert judged(np.array([0.93, 0.95, 0.94, 0.93]), ">=", 0.9, range=(0.0, 1.0)).verdict == "holds"
 
@@ -295,6 +296,8 @@ def test_replicas_needed_are_those_after_which_the_interval_ends_at_the_bound():
     enough = next(n for n in range(7, 2000) if stats.t.ppf(0.5 + LEVEL / 2, n - 1) * spread / np.sqrt(n) <= gap)
     assert enough <= near.replicas_needed <= 3 * enough  # the spread of six is little known, and taken to be larger
     assert replace(near, predicted=near.measured).replicas_needed is None  # it lies at the bound
+    assert replace(near, predicted=inf).replicas_needed is None
+    assert replace(near, relation="=", tolerance=inf).replicas_needed is None
     assert Claim.from_samples([1.0], "<=", 1.3, **about).replicas_needed is None
     assert Claim.from_samples([1.0, 1.01, 0.99], "<=", 1.3, **about).replicas_needed == 3  # decided already
 

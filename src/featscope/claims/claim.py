@@ -306,11 +306,14 @@ class Claim:
         """About how many replicas decide it, if the mean stays and the spread is at its upper 80 % bound.
 
         Few replicas may look closer together than they are, hence the bound. As many as there are if it is decided;
-        None if thousands would not do, or if nothing is known of the spread.
+        None if thousands would not do, if nothing is known of the spread, or if no more of them would decide it, as
+        where a measurement lies outside of what it can be.
         """
         if self.verdict != "undecided":
             return self.n
-        if not all(map(isfinite, self.trials)):
+        if not all(map(isfinite, (*self.trials, self.predicted, self.tolerance))):
+            return None
+        if self.outside is not None and self.stands:  # it never holds
             return None
         if self.law == "extreme" and isfinite(self.measured):
             each = sum(self.trials) / self.n or 1
