@@ -188,7 +188,9 @@ beside its verdicts in how many shares all replicas agree, and how many of all m
 together a little, and should not, are often not seen to at few replicas. The difference of two shares is a mean of
 differences, and where one side is nearly always so it is missed up to seventeen times as often as it should be. The
 mean of a skewed quantity is missed up to six times as often as it should be, unless its claim says that it cannot be
-negative: then once or twice in a hundred times. So a claim gives its `range` wherever it is known. The BCa bootstrap
+negative: then once or twice in a hundred times. What is skewed more is missed more often: lognormal with σ = 2, 20 to
+26 times in a hundred at 6 to 20 replicas, and 3 or 4 times if known to be positive (1,500 intervals each, seed 11,
+2026-11-29). So a claim gives its `range` wherever it is known. The BCa bootstrap
 was tried for skewed means and missed 6 to 14 in a hundred at 4 and 8 replicas: percentiles of so few samples do not
 reach far enough.
 
