@@ -51,6 +51,12 @@ def test_replicas_from_the_same_draws_are_compared_one_by_one():
     assert apart.difference.interval[0] < -5  # Welch's
 
 
+@pytest.mark.parametrize("same_draws", [True, False])
+def test_replicas_that_counted_unequally_many_weigh_as_they_do_in_what_is_shown(same_draws):
+    one, other = (judged([0.9, 0.1, 0.1, k], "share", trials=[1000, 10, 10, 10]) for k in (0.1, 0.2))
+    assert _pair(one, other, same_draws).difference.measured == pytest.approx(other.measured - one.measured)
+
+
 def test_runs_of_one_seed_that_drew_otherwise_are_not_paired(folders):
     one, far = read_runs([folders / "one", folders / "far"])
     earlier = replace(far, plan={**far.plan, "draws": None})

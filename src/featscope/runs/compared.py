@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Float
 
 from featscope.catalogue import OWN_TRAINING
 from featscope.claims import Claim, Summary, not_after_holm
-from featscope.claims.intervals import PROBABILITIES, quantile
+from featscope.claims.averages import ratio_of_means
+from featscope.claims.intervals import COUNTED, PROBABILITIES, quantile
 from featscope.options import ConfigError
 from featscope.runs.environment import mixed
 from featscope.runs.lock import require_free
@@ -175,7 +177,7 @@ def pairs(one: StoredRun, other: StoredRun) -> dict[str, Pair]:
 
 
 def _pair(one: Claim, other: Claim, same_draws: bool) -> Pair:
-    first, second = np.asarray(one.values), np.asarray(other.values)
+    first, second = _samples(one), _samples(other)
     about: dict[str, Any] = {"id": one.id, "source": one.source, "statement": one.statement, "kind": one.kind}
     about |= {"arm": one.arm, "expected": False, "note": ""}
     if {one.law, other.law} <= {*PROBABILITIES} and _apart(one.interval, other.interval):
@@ -189,6 +191,13 @@ def _pair(one: Claim, other: Claim, same_draws: bool) -> Pair:
     if not any(summary.error for summary in means):  # nothing is known of how much replicas differ
         return Pair(one, other, None, False)
     return Pair(one, other, Claim.from_summary(means[0], "=", 0.0, against=means[1], **about), False)
+
+
+def _samples(claim: Claim) -> Float[np.ndarray, " replica"]:
+    """Those of which ``measured`` is the mean: where replicas counted unequally many, not the share of each."""
+    values, trials = np.asarray(claim.values), np.asarray(claim.trials)
+    weighed = claim.law in COUNTED and trials.size and (trials > 0).all() and np.ptp(trials) > 0
+    return ratio_of_means(values * trials, trials) if weighed else values
 
 
 def _apart(one: tuple[float, float], other: tuple[float, float]) -> bool:
