@@ -57,6 +57,12 @@ def test_replicas_that_counted_unequally_many_weigh_as_they_do_in_what_is_shown(
     assert _pair(one, other, same_draws).difference.measured == pytest.approx(other.measured - one.measured)
 
 
+def test_rounding_of_another_machine_is_no_difference():
+    """Though it may be the same way in all replicas."""
+    values = np.linspace(1.1, 1.8, 8)
+    assert not _pair(judged(values), judged(values * (1 - 5e-16)), True).apart
+
+
 def test_runs_of_one_seed_that_drew_otherwise_are_not_paired(folders):
     one, far = read_runs([folders / "one", folders / "far"])
     earlier = replace(far, plan={**far.plan, "draws": None})

@@ -20,6 +20,7 @@ from featscope.runs.lock import require_free
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
 
 _MOST = 6  # runs that a table holds side by side
+_ROUNDING = 1e-12  # of a measurement: another machine may round otherwise, and all replicas alike
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,8 @@ def _pair(one: Claim, other: Claim, same_draws: bool) -> Pair:
     if not (enough and one.chance and other.chance) or "extreme" in (one.law, other.law):  # whose mean nobody asks for
         return Pair(one, other, None, False)
     if same_draws and first.size == second.size:
-        return Pair(one, other, Claim.from_samples(second - first, "=", 0.0, **about), True)
+        moved = np.where(np.isclose(first, second, rtol=_ROUNDING, atol=0.0), 0.0, second - first)
+        return Pair(one, other, Claim.from_samples(moved, "=", 0.0, **about), True)
     means = [Summary(float(each.mean()), float(each.std(ddof=1)), each.size) for each in (second, first)]
     if not any(summary.error for summary in means):  # nothing is known of how much replicas differ
         return Pair(one, other, None, False)
