@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from featscope.language.examples import Example
-from featscope.language.tried import Answered, Tried, advice, by_task, picture, store_answers
+from featscope.language.tried import Answered, Tried, advice, by_task, of_all, picture, store_answers
 
 
 def ways(*given, of=20):
@@ -165,6 +165,12 @@ def test_every_way_is_shown_on_each_task_with_parts_of_answers():
     assert ways == ["full", "a", "a"] * 2
     assert [cell.split()[0] for cell in right] == ["0.50", "1.00", "0.50", "1.00", "0.00", "0.00"]
     assert parts == ["0.50", "1.00", "0.75", "1.00", "0.00", "0.00"]
+
+
+def test_names_of_ways_are_whole_where_a_terminal_is_narrow(capsys):
+    Console(width=80).print(of_all(ways(("full", 20, 2.0, 4.0), ("promptdistill-of-mine", 20, 0.1, 2.0))))
+    rows = [line.split("│")[1].strip() for line in capsys.readouterr().out.splitlines() if "│" in line]
+    assert "promptdistill-of-mine,layer1" in "".join(rows).replace(" ", "")
 
 
 def test_names_of_tasks_are_shown_as_they_are_written(capsys):

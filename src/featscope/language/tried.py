@@ -220,7 +220,7 @@ def of_all(tried: Sequence[Tried]) -> Table:
     """What every way of reading answers of all prompts, and its seconds beside those of the first way."""
     table = Table(title=f"{tried[0].prompts}, 95 % intervals")
     for heading in ("way of reading", "right", "parts", "first token", "of full", "last token", "of full"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")  # a name that is cut may be another's
     for way in tried:
         table.add_row(
             escape(way.about()),
@@ -237,7 +237,7 @@ def by_task(tried: Sequence[Tried], examples: Sequence[Example], tasks: Sequence
     """What every way of reading answers of each task."""
     table = Table(title="right answers by task, 95 % intervals")
     for heading in ("task", "prompts", "way of reading", "right", "parts"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     for task in tasks:
         for way in (one.of_task(examples, task) for one in tried):
             table.add_row(escape(task), str(way.of), escape(way.about()), *way.cells())
