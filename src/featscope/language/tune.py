@@ -162,10 +162,10 @@ def tune(
                     first[way].append(seconds[0])
                     last[way].append(seconds[-1])
     except KeyboardInterrupt:
-        if not answers[-1]:
+        if not last[-1]:
             raise
-        print(f"Interrupted: what follows is of {len(answers[-1])} of {len(examples)} prompts.", file=sys.stderr)
-    read = len(answers[-1])  # by all ways
+        print(f"Interrupted: what follows is of {len(last[-1])} of {len(examples)} prompts.", file=sys.stderr)
+    read = len(last[-1])  # by all ways: it is noted last
     return [
         Tried(*way, median(begun[:read]), median(ended[:read]), tuple(said[:read]), tuple(ended[:read]))
         for way, said, begun, ended in zip(ways, answers, first, last, strict=True)
