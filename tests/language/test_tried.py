@@ -98,6 +98,9 @@ def test_the_advice_says_where_the_order_of_two_times_may_be_chance(of, later, c
     said = advice([full._replace(lasts=(2.0,) * of), other._replace(lasts=lasts)], 0.05)
     assert said.startswith("Full attention is cheaper") == (median == 3)
     assert (f"earlier than full attention's in {of - later} of {of} prompts: which" in said) == chance
+    assert "other way round" not in said
+    swapped = advice([full._replace(lasts=lasts), other._replace(lasts=(2.0,) * of)], 0.05)
+    assert (f"in {later} of {of} prompts, though medians are the other way round." in swapped) == (not chance)
 
 
 def test_what_another_way_answers_besides_makes_up_for_no_loss():

@@ -152,15 +152,15 @@ def advice(tried: Sequence[Tried], give_up: float) -> str:
 
 
 def _may_be_chance(full: Tried, best: Tried) -> str:
-    """That examples do not tell which of two ways has its last token first, if they do not: a sign test."""
+    """That examples do not tell which of two ways has its last token first as medians do: a sign test."""
     earlier = [one > other for one, other in zip(full.lasts, best.lasts, strict=True)]
-    low, high = full.counted(earlier) if earlier else (0.0, 0.0)
-    if low > 0.5 or high < 0.5:
+    if not earlier:
         return ""
-    return (
-        f" The last token of {best.about()} is earlier than full attention's in {sum(earlier)} of {full.prompts}: "
-        "which of them is earlier may be chance (at 95 %)."
-    )
+    low, high = full.counted(earlier)
+    said = f" The last token of {best.about()} is earlier than full attention's in {sum(earlier)} of {full.prompts}"
+    if low <= 0.5 <= high:
+        return f"{said}: which of them is earlier may be chance (at 95 %)."
+    return "" if (low > 0.5) == (best.last < full.last) else f"{said}, though medians are the other way round."
 
 
 def _without_full(others: Sequence[Tried]) -> str:
