@@ -342,6 +342,7 @@ def test_answers_that_so_few_tokens_cannot_give_are_said_and_refused_if_all_are(
     as_said = Example("A short one.", (" GOLDEN   ANCHOR ",))
     tune._require_answers(TunePrompt(data, max_new_tokens=8), tokenizer, [as_said])
     assert as_said.is_right("golden anchor")
+    assert Example("A short one.", ("cafe\u0301",)).forms[0] == "caf\u00e9"
 
 
 def test_prompts_are_put_into_the_chat_template_if_asked_for(data):

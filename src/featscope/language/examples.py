@@ -40,8 +40,8 @@ class Example(NamedTuple):
 
     @property
     def forms(self) -> list[str]:
-        """Ways to write no more than the answers: capitals and blanks do not count."""
-        said = " ".join(" ".join(self.answers).split())
+        """Ways to write no more than the answers: capitals, blanks and how accents are coded do not count."""
+        said = " ".join(unicodedata.normalize("NFC", " ".join(self.answers)).split())
         return [said, f" {said}", said.lower(), f" {said.lower()}"]
 
     def share(self, said: str) -> float:
