@@ -34,7 +34,7 @@ def lists(studies: list[Entry]) -> dict[Path, str]:
     links = ", ".join(f"[{s.name}](studies/{s.name}.md)" for s in studies)
     where = {
         "README.md": (
-            r"(?<=\| study \| source \| what it shows \| minutes \|\n\| --- \| --- \| --- \| --- \|\n)(?:\|.*\n)+",
+            r"(?<=\| study \| source \| what it is about \| minutes \|\n\| --- \| --- \| --- \| --- \|\n)(?:\|.*\n)+",
             rows,
         ),
         "mkdocs.yml": (r"(?<=  - Studies:\n)(?: {6}.*\n)+", nav),
