@@ -19,7 +19,7 @@ FIGURES_3_4 = (Axis("data.eps_min", (0.05, 0.2, 0.35, 0.5)), Axis("data.noise_st
 
 @dataclass(frozen=True)
 class ImbalanceArms(Study):
-    """Rare features are learned late, weakly, or not at all.
+    """When, and how strongly, rare features are learned, over their frequency.
 
     The first arm is the setting of the papers' curves: one minority feature, b = 0, early stopping.
 

@@ -26,7 +26,7 @@ by_formula = partial(identity, on="heat-map", equals=0.0, within=1e-9, because=R
 
 @dataclass(frozen=True)
 class Imbalance(PapersCurves):
-    """Rare features are learned late, weakly, or not at all.
+    """When, and how strongly, rare features are learned, over their frequency.
 
     The first arm is the setting of the papers' curves: one minority feature, b = 0, early stopping. Options and arms
     are `ImbalanceArms`'. What is claimed of the start and of Stage 1 is in `StageOne`, of what the papers assume in

@@ -16,7 +16,7 @@ ERRORS, ERRORS_CUBIC, ERRORS_NONE = "errors", "errors-cubic", "errors-no-hessian
 
 @dataclass(frozen=True)
 class MultiIndexArms(Study):
-    """The first gradient finds the few directions that a polynomial is of (dissertation, Section B.5.7).
+    """Whether the first gradient finds the few directions that a polynomial is of (dissertation, Section B.5.7).
 
     Attributes:
         directions: r, at most the 50 neurons whose first gradients are looked at.

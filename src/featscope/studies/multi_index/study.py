@@ -71,7 +71,7 @@ def half_at(share: xr.DataArray) -> xr.DataArray:
 
 @dataclass(frozen=True)
 class MultiIndexStudy(MultiIndexArms):
-    """The first gradient finds the few directions that a polynomial is of (dissertation, Section B.5.7).
+    """Whether the first gradient finds the few directions that a polynomial is of (dissertation, Section B.5.7).
 
     Options and arms are `MultiIndexArms`'.
     """

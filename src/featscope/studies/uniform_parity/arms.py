@@ -22,7 +22,7 @@ PAIR, FOUR, PAIR_SAMPLED, FOUR_SAMPLED, SHUFFLED = "k=2", "k=4", "k=2-sampled", 
 
 @dataclass(frozen=True)
 class UniformParityArms(Study):
-    """The first gradient of a random neuron knows which signs a parity is of (dissertation, Section B.5.5).
+    """What the first gradient of a random neuron knows of the signs of a parity (dissertation, Section B.5.5).
 
     Attributes:
         enumerated: d at which all inputs are gone through, odd.

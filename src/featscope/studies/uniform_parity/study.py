@@ -55,7 +55,7 @@ def opens_at(run: xr.Dataset) -> xr.DataArray:
 
 @dataclass(frozen=True)
 class UniformParityStudy(FirstGradientClaims):
-    """The first gradient of a random neuron knows which signs a parity is of (dissertation, Section B.5.5).
+    """What the first gradient of a random neuron knows of the signs of a parity (dissertation, Section B.5.5).
 
     Options and arms are `UniformParityArms`'.
     """
