@@ -103,6 +103,16 @@ def test_the_advice_says_where_the_order_of_two_times_may_be_chance(of, later, c
     assert (f"in {later} of {of} prompts, though medians are the other way round." in swapped) == (not chance)
 
 
+def test_questions_on_one_document_are_no_more_evidence_of_its_time_than_one():
+    """Five documents of four questions, all of them earlier."""
+    full, other = (
+        way._replace(answers=tuple(one._replace(document=i // 4) for i, one in enumerate(way.answers)))
+        for way in ways(("full", 20, 2.0, 4.0), ("a", 20, 1.0, 2.0))
+    )
+    said = advice([full._replace(lasts=(4.0,) * 20), other._replace(lasts=(2.0,) * 20)], 0.05)
+    assert "earlier than full attention's in 5 of 5 documents: which of them is earlier may be chance" in said
+
+
 def test_what_another_way_answers_besides_makes_up_for_no_loss():
     full, other = ways(("full", 19, 2.0, 4.0), ("a", 19, 1.0, 2.0))
     assert "it loses 1 that full attention" in advice([full, other._replace(answers=other.answers[::-1])], 0.05)

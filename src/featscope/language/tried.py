@@ -152,12 +152,19 @@ def advice(tried: Sequence[Tried], give_up: float) -> str:
 
 
 def _may_be_chance(full: Tried, best: Tried) -> str:
-    """That examples do not tell which of two ways has its last token first as medians do: a sign test."""
-    earlier = [one > other for one, other in zip(full.lasts, best.lasts, strict=True)]
-    if not earlier:
+    """That examples do not tell which of two ways has its last token first as medians do: a sign test.
+
+    Questions on one document count once, with all of their seconds: they share those in which it is read.
+    """
+    if not full.lasts:
         return ""
-    low, high = full.counted(earlier)
-    said = f" The last token of {best.about()} is earlier than full attention's in {sum(earlier)} of {full.prompts}"
+    saved = dict.fromkeys((answer.document for answer in full.answers), 0.0)
+    for answer, one, other in zip(full.answers, full.lasts, best.lasts, strict=True):
+        saved[answer.document] += one - other
+    earlier = sum(seconds > 0 for seconds in saved.values())
+    low, high = interval_of_binomial(earlier, len(saved), _LEVEL)
+    of = f"{len(saved)} {'prompts' if len(saved) == full.of else 'documents'}"
+    said = f" The last token of {best.about()} is earlier than full attention's in {earlier} of {of}"
     if low <= 0.5 <= high:
         return f"{said}: which of them is earlier may be chance (at 95 %)."
     return "" if (low > 0.5) == (best.last < full.last) else f"{said}, though medians are the other way round."
