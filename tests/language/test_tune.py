@@ -74,6 +74,17 @@ def test_what_is_printed_is_what_was_written_and_nothing_is_before_answers_are_s
     assert len(answers.read_text().splitlines()) == 6
 
 
+def test_an_example_that_is_there_again_is_read_once(data, tmp_path, capsys, monkeypatch):
+    """Six that are there ten times would be as sure as sixty."""
+    monkeypatch.setattr(tune, "load_model", lambda *given: (None, word_tokenizer()))
+    monkeypatch.setattr(tune, "read_examples", lambda path: [*EXAMPLES] * 10)
+    read = []
+    monkeypatch.setattr(tune, "tune", lambda options, model, tokenizer, examples: read.extend(examples) or TRIED)
+    tune.tune_prompt(TunePrompt(data, picture=tmp_path / "a.png"))
+    assert read == [*EXAMPLES]
+    assert f"{9 * len(EXAMPLES)} of {10 * len(EXAMPLES)} examples are in {data} before" in capsys.readouterr().err
+
+
 def test_times_are_printed_beside_those_of_full_attention(data, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "140")
     monkeypatch.setattr(tune, "load_model", lambda *given: (None, word_tokenizer()))

@@ -372,7 +372,10 @@ def tune_prompt(options: TunePrompt) -> None:
         ConfigError: the examples, the model or the options cannot be used.
         KeyboardInterrupt: it was interrupted; what all ways had read by then has been written and printed.
     """
-    examples = read_examples(options.data)
+    given = read_examples(options.data)
+    examples = [*dict.fromkeys(given)]  # what is asked again is answered alike, and no more evidence
+    if again := len(given) - len(examples):
+        print(f"{again} of {len(given)} examples are in {options.data} before: each is read once.", file=sys.stderr)
     model, tokenizer = load_model(options.model, options.device)
     require_tokens_of_draft(options, tokenizer, examples[0].prompt)
     if options.chat:
