@@ -111,7 +111,7 @@ def choose_layer(
         model: a decoder with rotary embedding.
         tokenizer: its tokenizer, a fast one.
         examples: pairs of a whole prompt, with its question, and the part of it that answers: no more than that, as all
-            of it is to be kept. One that is there more than once counts once: layers would choose the same again.
+            of it is to be kept. One that is there again does not count, and has no row: layers would choose the same.
         keep: tokens kept: a number, or a share of the prompt.
         window: of these, the last ones of the prompt, which no needle is in; see `GemFilter`.
         pool: see `GemFilter`.
