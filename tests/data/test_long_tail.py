@@ -141,7 +141,7 @@ def test_shapes_are_brought_to_a_side():
 
 @pytest.mark.parametrize("data", [Images("shapes", 4, 4), LongTailedImages("shapes", 2, 4, probe=2, test=2)])
 def test_images_of_several_replicas_at_once_are_refused(data):
-    with pytest.raises(ValueError, match="replicas = 2: allowed is 1 an experiment, as of images"):
+    with pytest.raises(ValueError, match="replicas = 2: allowed is 1, as a replica of images is an experiment"):
         data.build(Streams(0, range(2)).at("data"))
 
 

@@ -82,7 +82,7 @@ def test_an_example_that_is_there_again_is_read_once(data, tmp_path, capsys, mon
     monkeypatch.setattr(tune, "tune", lambda options, model, tokenizer, examples: read.extend(examples) or TRIED)
     tune.tune_prompt(TunePrompt(data, picture=tmp_path / "a.png"))
     assert read == [*EXAMPLES]
-    assert f"{9 * len(EXAMPLES)} of {10 * len(EXAMPLES)} examples are in {data} before" in capsys.readouterr().err
+    assert f"{9 * len(EXAMPLES)} of {10 * len(EXAMPLES)} examples of {data}, which repeat" in capsys.readouterr().err
 
 
 def test_times_are_printed_beside_those_of_full_attention(data, tmp_path, capsys, monkeypatch):

@@ -112,7 +112,7 @@ class Images(Sizes):
             MissingExtraError: the extra 'images' is not installed.
         """
         if draws.replicas != 1:
-            raise ValueError(f"replicas = {draws.replicas}: allowed is 1 an experiment, as of images")
+            raise ValueError(f"replicas = {draws.replicas}: allowed is 1, as a replica of images is an experiment")
         train, test, side = self.sizes(draws.device, "train", "test", "side")
         if self.source == "shapes":
             return ImageSource(drawn(train, side, draws), drawn(test, side, draws), SHAPES, COLOURS)

@@ -106,7 +106,7 @@ class LongTailedImages(Sizes):
             MissingExtraError: the extra 'images' is not installed.
         """
         if draws.replicas != 1:
-            raise ValueError(f"replicas = {draws.replicas}: allowed is 1 an experiment, as of images")
+            raise ValueError(f"replicas = {draws.replicas}: allowed is 1, as a replica of images is an experiment")
         largest, probe, test, side = self.sizes(draws.device, "largest", "probe", "test", "side")
         if self.source == "shapes":
             return self._shapes(largest, probe, test, side, draws)

@@ -375,7 +375,7 @@ def tune_prompt(options: TunePrompt) -> None:
     given = read_examples(options.data)
     examples = [*dict.fromkeys(given)]  # what is asked again is answered alike, and no more evidence
     if again := len(given) - len(examples):
-        print(f"{again} of {len(given)} examples are in {options.data} before: each is read once.", file=sys.stderr)
+        print(f"Left out: {again} of {len(given)} examples of {options.data}, which repeat others.", file=sys.stderr)
     model, tokenizer = load_model(options.model, options.device)
     require_tokens_of_draft(options, tokenizer, examples[0].prompt)
     if options.chat:
