@@ -400,6 +400,19 @@ def test_no_band_spans_a_point_without_an_interval_and_what_cannot_be_drawn_is_n
     assert opened.texts("#f-gaps .left-out") == ["Not drawn: no value is known of lost."]
 
 
+def test_it_says_that_it_is_drawn_once_what_follows_its_width_is(alone: Callable[..., Opened]) -> None:
+    """A reader of the mark, such as the page of a run that goes on, shows the page from then on."""
+    y = np.arange(3.0)
+    opened = alone(Curves("late", "t", "c", [Panel("p", "x", "y", [Curve("a", y, y)])]))
+    opened.page.add_init_script(
+        "new MutationObserver(() => { window.drawnAt ??= document.querySelectorAll('#f-late .chart path').length })"
+        ".observe(document, { subtree: true, attributeFilter: ['data-drawn'] })"
+    )
+    opened.page.reload()
+    opened.wait(lambda: opened.run("window.drawnAt !== undefined"))
+    assert opened.run("window.drawnAt") > 0
+
+
 def test_a_logarithmic_axis_has_two_numbers_at_least(alone: Callable[..., Opened]) -> None:
     """From 1.5 to 90 lies one power of ten alone."""
     curve = Curve("a", np.arange(5.0), np.geomspace(1.5, 90, 5))

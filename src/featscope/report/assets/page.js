@@ -66,4 +66,6 @@ document.getElementById("copy")?.addEventListener("click", (event) => {
   navigator.clipboard?.writeText(command.textContent).then(() => { button.textContent = "Copied"; },
     () => getSelection().selectAllChildren(command));
 });
-Promise.all(drawn).then(() => { document.documentElement.dataset.drawn = "all"; });
+// What is drawn at its width is told of it after the first frame's layout, and draws in the second.
+const frame = () => new Promise(requestAnimationFrame);
+Promise.all(drawn).then(frame).then(frame).then(frame).then(() => { document.documentElement.dataset.drawn = "all"; });
