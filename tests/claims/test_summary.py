@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from featscope.claims import LEVEL, Claim, Summary, not_after_holm, read_table, worth
+from featscope.claims.summary import welch
 from featscope.claims.table import AGAINST, COLUMNS
 from featscope.options import ConfigError
 
@@ -64,12 +65,34 @@ def test_one_mean_has_the_interval_of_its_samples():
 
 
 def test_a_difference_has_welchs_degrees_of_freedom():
-    """By hand: standard errors 3 and 4 of 4 and 6 replicas give 5, with 5⁴ / (3⁴/3 + 4⁴/5) = 625 / 78.2 = 7.99."""
-    made = judged(Summary(30.0, 3.0, 4, "mean"), against=Summary(10.0, 4.0, 6, "mean"))
-    assert (made.measured, made.error, made.n) == (20.0, 5.0, 10)
-    assert made.freedom == pytest.approx(625 / 78.2)
-    assert made.interval == pytest.approx((20 - 3.355 * 5, 20 + 3.355 * 5), abs=0.02)  # t with 8, any table: 3.355
+    """By hand: standard errors 3 and 4 of 6 replicas each give 5, with 5⁴ / (3⁴/5 + 4⁴/5) = 625 / 67.4 = 9.27."""
+    made = judged(Summary(30.0, 3.0, 6, "mean"), against=Summary(10.0, 4.0, 6, "mean"))
+    assert (made.measured, made.error, made.n) == (20.0, 5.0, 12)
+    assert made.freedom == pytest.approx(625 / 67.4)
+    assert 20 - 3.25 * 5 < made.interval[0] < 20 - 3.169 * 5  # t with 9 and 10, any table: 3.250 and 3.169
     assert made.verdict == "holds"
+
+
+def test_few_replicas_beside_many_have_no_more_degrees_of_freedom_than_the_few_beside_as_few():
+    """Welch's would be 20.4, those of the many, as the two lie together: by chance, where spreads are alike."""
+    few, many = Summary(1.0, 0.01, 2), Summary(0.0, 1.0, 20)
+    assert stats.ttest_ind_from_stats(1.0, 0.01, 2, 0.0, 1.0, 20, equal_var=False).pvalue < 0.01
+    made = judged(few, against=many)
+    assert made.freedom == 2
+    assert made.verdict == "undecided"
+    assert judged(many, "<", against=few).freedom == 2
+
+
+@pytest.mark.parametrize(("n", "beside", "times"), [(2, 20, 1), (4, 32, 1), (8, 32, 1), (4, 32, 3), (3, 6, 3)])
+def test_intervals_of_groups_of_unequal_size_cover(n, beside, times):
+    """Of normal replicas, those of the smaller group with ``times`` the spread of the others."""
+    rng = np.random.default_rng(0)
+    few, many = rng.normal(0, times, (4000, n)), rng.normal(0, 1, (4000, beside))
+    missed = 0
+    for one, other in zip(few, many, strict=True):
+        error, freedom = welch(Summary(0, one.std(ddof=1), n), Summary(0, other.std(ddof=1), beside))
+        missed += abs(one.mean() - other.mean()) > stats.t.ppf(0.995, freedom) * error
+    assert missed / 4000 < (0.017 if times == 1 else 0.025)
 
 
 def test_equal_spreads_of_three_and_three_replicas_have_four_degrees_of_freedom():
@@ -83,11 +106,11 @@ def test_the_interval_and_the_p_value_are_those_of_welchs_test():
     rng = np.random.default_rng(1)
     one, other = rng.normal(3.0, 1.0, 5), rng.normal(0.0, 0.3, 9)
     summary, against = (Summary(x.mean(), x.std(ddof=1), x.size) for x in (one, other))
-    made, welch = judged(summary, against=against), stats.ttest_ind(one, other, equal_var=False)
-    assert made.freedom == pytest.approx(welch.df)
-    assert made.interval == pytest.approx(tuple(welch.confidence_interval(LEVEL)))
+    made, of_scipy = judged(summary, against=against), stats.ttest_ind(one, other, equal_var=False)
+    assert made.freedom == pytest.approx(of_scipy.df)
+    assert made.interval == pytest.approx(tuple(of_scipy.confidence_interval(LEVEL)))
     assert made.verdict == "holds"
-    assert welch.pvalue <= made.p_value <= 1.011 * welch.pvalue
+    assert of_scipy.pvalue <= made.p_value <= 1.011 * of_scipy.pvalue
 
 
 def test_a_loss_fails_and_what_lies_within_the_errors_is_undecided():

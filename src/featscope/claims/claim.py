@@ -162,7 +162,7 @@ class Claim:
             relation: "=", "<=", ">=", "<" or ">".
             predicted: the predicted value, or the bound.
             tolerance: half-width allowed around it for "=".
-            against: the mean of other replicas, which is taken off; the difference has Welch's degrees of freedom. If
+            against: the mean of other replicas, which is taken off; degrees of freedom are those of `welch`. If
                 either error is 0, nothing is known of that side's spread, and the claim is undecided.
             **about: the other fields.
         """

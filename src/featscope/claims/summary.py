@@ -63,13 +63,15 @@ class Summary:
 def welch(one: Summary, other: Summary) -> tuple[float, float]:
     """Standard error of the difference of two means, and its degrees of freedom (Welch 1947, Satterthwaite 1946).
 
-    Both must say how many replicas they are over, which are not the same ones. Where both errors are 0 the degrees of
-    freedom are those of equal spreads.
+    Both must say how many replicas they are over, which are not the same ones. Of few replicas beside many the error of
+    the few is taken for small where these lie together by chance, and Welch's degrees of freedom are then those of the
+    many: there are no more of them here than two groups as small as the smaller one can have.
     """
     assert one.n is not None
     assert other.n is not None
     error = hypot(one.standard_error, other.standard_error)
+    most = 2.0 * (min(one.n, other.n) - 1)
     if error == 0:
-        return 0.0, one.n + other.n - 2.0
+        return 0.0, most
     shares = (one.standard_error / error) ** 4 / (one.n - 1) + (other.standard_error / error) ** 4 / (other.n - 1)
-    return error, 1 / shares
+    return error, min(1 / shares, most)
