@@ -27,8 +27,8 @@ from featscope.language.layers import LayerChoice
 from featscope.language.load import load_model
 from featscope.language.ruler_prompts import Ruler, prompts
 from featscope.language.selection import Pool
-from featscope.language.tried import Tried
 from featscope.language.tune import TunePrompt, tune
+from featscope.language.tune_results import Tried
 
 TASKS = ("niah_single_1", "niah_single_2", "niah_multikey_1")
 LENGTH, NEW_TOKENS = 1000, 12

@@ -11,8 +11,8 @@ from featscope.language.examples import Example, write_examples
 from featscope.language.load import RETRIEVER, RETRIEVER_LAYER, load_model, load_tokenizer
 from featscope.language.ruler_prompts import Ruler
 from featscope.language.ruler_prompts import prompts as of_ruler
-from featscope.language.tried import Tried
 from featscope.language.tune import TunePrompt, tune
+from featscope.language.tune_results import Tried
 
 RULER_KEEPS, LENGTH = (96, 256), 900
 DOCUMENTS, QUESTIONS = 10, 4

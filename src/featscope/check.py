@@ -18,7 +18,7 @@ import xarray as xr
 
 from featscope.axes import numeric_options
 from featscope.claims import Claim
-from featscope.claims.reach import never
+from featscope.claims.soundness import never
 from featscope.claims.statement import Test
 from featscope.figures import Figure
 from featscope.options import ConfigError, alike

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hybrid_models import hybrid
 from small_models import tiny, word_tokenizer
-from test_tried import EXAMPLES, TRIED
+from test_tune_results import EXAMPLES, TRIED
 
 from featscope.cli import main
 from featscope.language import FullCache, choose_layer, cost, tune

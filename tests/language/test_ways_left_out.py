@@ -9,8 +9,8 @@ from test_layers import text
 
 from featscope.language import tune
 from featscope.language.examples import Example
-from featscope.language.tried import advice
 from featscope.language.tune import TunePrompt
+from featscope.language.tune_results import advice
 from featscope.options import ConfigError
 
 

@@ -25,8 +25,8 @@ from featscope.claims.intervals import (
     pooled,
     quantile,
 )
-from featscope.claims.reach import holding, never, require_sound
 from featscope.claims.samples import require_of_law
+from featscope.claims.soundness import holding, never, require_sound
 from featscope.claims.summary import Summary, welch
 
 Kind = Literal["identity", "bound", "ordering", "scaling"]

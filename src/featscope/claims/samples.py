@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from featscope.claims.intervals import COUNTED, Law
-from featscope.claims.reach import holding
+from featscope.claims.soundness import holding
 
 
 class Asked(Mapping[str, Any]):

@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike
 
 from featscope.claims.claim import Claim, Kind, Relation
 from featscope.claims.intervals import COUNTED, Law
-from featscope.claims.reach import NO_TOLERANCE, require_declared
 from featscope.claims.samples import Asked, require_one_a_replica, without_diverged
+from featscope.claims.soundness import NO_TOLERANCE, require_declared
 
 SHARE, POSITIVE, COSINE = (0.0, 1.0), (0.0, inf), (-1.0, 1.0)
 """Ranges of what is often measured: a share or probability; a norm, count or ratio; a cosine, correlation, or

@@ -10,7 +10,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from featscope.kernels.remembered import remembered
+from featscope.kernels.code_cache import remembered
 
 
 @lru_cache

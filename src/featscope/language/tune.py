@@ -37,7 +37,7 @@ from featscope.language.methods import (
 from featscope.language.propagation import KeepHidden
 from featscope.language.selection import Pool
 from featscope.language.selectors import FilterLayer
-from featscope.language.tried import Answered, Tried, advice, by_task, of_all, picture, store_answers
+from featscope.language.tune_results import Answered, Tried, advice, by_task, of_all, picture, store_answers
 from featscope.options import ConfigError, require
 
 _PROBED = 20  # prompts by which layers are found

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from featscope.claims.claim import Relation
-from featscope.claims.reach import holding
+from featscope.claims.soundness import holding
 from featscope.trends.ladder import Measured, Scale, on_scale
 from featscope.trends.laws import LAWS, covariances
 from featscope.trends.trend import FEWEST_SIZES, Trend

@@ -22,8 +22,8 @@ from featscope.studies.attention_circuits.arms import (
 )
 from featscope.studies.attention_circuits.probes import TOP
 from featscope.studies.base import Runs, Story, last
+from featscope.studies.reductions import mean
 from featscope.studies.summaries import in_case, percent, verdict
-from featscope.studies.worst import mean
 from featscope.theory import attention_circuits as theory
 
 NOT_LEARNED = "With labels of other points there is no sum to learn."

@@ -16,7 +16,7 @@ from featscope.claims import POSITIVE, Found, bound, fitted_exponent, identity, 
 from featscope.probes import stored
 from featscope.probes.stored import along_features
 from featscope.studies.decoupling.arms import DecouplingArms
-from featscope.studies.worst import known, mean
+from featscope.studies.reductions import known, mean
 from featscope.theory import decoupling as theory
 
 SAMPLED = "Tolerance: a stated choice, 2 % of the effect that the identity excludes."

@@ -18,7 +18,7 @@ from featscope.studies.decoupling.figures import numbered
 from featscope.studies.decoupling.stage_one import at_t1
 from featscope.studies.decoupling.stage_three import TREND, WITH_AND_WITHOUT, WITHOUT, StageThree, ratio_of
 from featscope.studies.decoupling.stage_two import WITHIN
-from featscope.studies.worst import mean, mean_of
+from featscope.studies.reductions import mean, mean_of
 from featscope.theory import decoupling as theory
 
 HALF = "Bound: half of the neurons."

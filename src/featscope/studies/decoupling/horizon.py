@@ -11,7 +11,7 @@ from featscope.studies.decoupling.arms import HORIZON
 from featscope.studies.decoupling.at_start import is_spread
 from featscope.studies.decoupling.corollaries import Corollaries
 from featscope.studies.decoupling.stage_three import features_of, own, ratio_of
-from featscope.studies.worst import known, mean, mean_of
+from featscope.studies.reductions import known, mean, mean_of
 
 HELD = 0.3
 """Cosine from which on a neuron holds a feature, alone or with others; that of `imbalance`."""

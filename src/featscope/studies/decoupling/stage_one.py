@@ -16,7 +16,7 @@ from featscope.probes import stored
 from featscope.probes.stored import along_features, energies, energy, first_look, last_look, off_features, order_kept
 from featscope.studies import last
 from featscope.studies.decoupling.at_start import AtStart, as_predicted, is_spread
-from featscope.studies.worst import known
+from featscope.studies.reductions import known
 from featscope.theory import decoupling as theory
 from featscope.training import SGD
 

@@ -24,7 +24,7 @@ from featscope.studies.decoupling.at_start import is_spread
 from featscope.studies.decoupling.probes import NEARLY_ALL
 from featscope.studies.decoupling.stage_one import energy_at_the_end
 from featscope.studies.decoupling.stage_two import ONE_IN_FIFTY, StageTwo, lucky_alone, most
-from featscope.studies.worst import known, mean, mean_of
+from featscope.studies.reductions import known, mean, mean_of
 from featscope.theory import decoupling as theory
 from featscope.theory.ideal_network import fires
 

@@ -16,7 +16,7 @@ from featscope.probes.stored import first_look
 from featscope.studies import looked
 from featscope.studies.decoupling.at_start import is_spread
 from featscope.studies.decoupling.stage_one import StageOne, at_t1, descends_on_spread
-from featscope.studies.worst import at_all, known, mean_of
+from featscope.studies.reductions import at_all, known, mean_of
 from featscope.theory import decoupling as theory
 
 C0 = 0.01  # the paper's c0

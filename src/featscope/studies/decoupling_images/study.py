@@ -21,8 +21,8 @@ from featscope.options import require
 from featscope.studies import Arm, Runs, Story, last
 from featscope.studies.decoupling_images import figures, probes
 from featscope.studies.images import GAINED, SIGN, UNTRAINED, ImageStudy, against_itself, gained, higher
+from featscope.studies.reductions import mean
 from featscope.studies.summaries import in_words, percent, verdict
-from featscope.studies.worst import mean
 from featscope.training import GradientTraining, Measurement
 from featscope.training.image_objectives import ClassifyImages, ContrastImages, ImageTraining
 from featscope.views import SameSample

@@ -14,7 +14,7 @@ from featscope.studies.base import Arm, Study
 from featscope.studies.domain_generalisation.algorithms import AlgorithmName
 from featscope.studies.domain_generalisation.recipe import LeaveOneOut
 from featscope.studies.domain_generalisation.source import EFFICIENTNET, MADE_UP, PIXELS
-from featscope.studies.worst import known
+from featscope.studies.reductions import known
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.3)
 """λ: the ends of the paper's window, its 0.01, and one beyond."""

@@ -23,7 +23,7 @@ from featscope.studies.fourier_circuits.arms import (
     WRITTEN,
     FourierCircuitsArms,
 )
-from featscope.studies.worst import largest, smallest
+from featscope.studies.reductions import largest, smallest
 from featscope.theory import fourier_circuits as theory
 
 EXACT = 1e-10

@@ -28,8 +28,8 @@ from featscope.studies.fourier_circuits.arms import (
     TWO,
 )
 from featscope.studies.fourier_circuits.constructed import ConstructedCircuits
+from featscope.studies.reductions import largest, mean, smallest
 from featscope.studies.summaries import in_case, in_words, percent, verdict
-from featscope.studies.worst import largest, mean, smallest
 from featscope.theory import fourier_circuits as theory
 
 READ_AS_DECAY = (

@@ -9,7 +9,7 @@ from featscope.claims import POSITIVE, SHARE, bound, identity
 from featscope.studies.gemfilter import mechanics
 from featscope.studies.gemfilter.arms import GemFilterArms
 from featscope.studies.gemfilter.cost import BYTES, FILTER, GEOMETRY, KEEP
-from featscope.studies.worst import known
+from featscope.studies.reductions import known
 from featscope.theory import token_selection as theory
 
 SAME = "Tolerance: none; the same kernels on the same numbers."

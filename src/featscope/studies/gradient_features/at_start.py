@@ -18,7 +18,7 @@ from featscope.studies.gradient_features.neurons import (
     XOR_THRESHOLDS,
     GoodNetworks,
 )
-from featscope.studies.worst import known, largest, mean
+from featscope.studies.reductions import known, largest, mean
 from featscope.theory import gradient_features as theory
 
 LIMIT = "At the highest threshold, where neurons approach their limit."

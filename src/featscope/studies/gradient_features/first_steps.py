@@ -15,7 +15,7 @@ from featscope.studies.gradient_features.arms import (
     GradientFeaturesArms,
 )
 from featscope.studies.gradient_features.exact import TAU, WAVES, WIDE, Sampling
-from featscope.studies.worst import largest, mean
+from featscope.studies.reductions import largest, mean
 from featscope.theory import gradient_features as theory
 
 EXACT = 1e-12

@@ -30,8 +30,8 @@ from featscope.studies.gradient_features.arms import (
     XOR_WORST,
 )
 from featscope.studies.gradient_features.at_start import AtStart
+from featscope.studies.reductions import known, mean, mean_of, smallest
 from featscope.studies.summaries import percent, verdict
-from featscope.studies.worst import known, mean, mean_of, smallest
 
 tested = probes.TESTED
 HALF = 0.5

@@ -14,8 +14,8 @@ from featscope.studies.base import Runs, Story
 from featscope.studies.icl import EXACT, models_and, of_large, parameters
 from featscope.studies.icl_flipped_labels import figures
 from featscope.studies.icl_flipped_labels.arms import FOLLOWS, FREQUENCY, IGNORES, FlippedLabelsArms
+from featscope.studies.reductions import largest
 from featscope.studies.summaries import counted, percent, verdict
-from featscope.studies.worst import largest
 from featscope.theory.in_context import follower_accuracy, follower_trust
 
 SMALL = 1e10

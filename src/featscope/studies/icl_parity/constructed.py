@@ -10,7 +10,7 @@ import xarray as xr
 from featscope.claims import POSITIVE, ROUNDING, SHARE, STATED, Found, bound, identity, ordering
 from featscope.studies.icl_parity.arms import EXAMPLES, HALF, SEARCHES, SIZES, IclParityArms
 from featscope.studies.icl_parity.endless import NETWORKS
-from featscope.studies.worst import largest, mean, smallest
+from featscope.studies.reductions import largest, mean, smallest
 from featscope.theory import sparse_parity as theory
 
 ZERO = 1e-9

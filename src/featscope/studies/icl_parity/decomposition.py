@@ -9,7 +9,7 @@ import xarray as xr
 from featscope.claims import COSINE, POSITIVE, STATED, bound, fitted_exponent, identity, ordering, scaling
 from featscope.studies.icl_parity.arms import EXAMPLES, FLIPPED, WIDER, WIDEST
 from featscope.studies.icl_parity.constructed import ConstructedClaims
-from featscope.studies.worst import largest
+from featscope.studies.reductions import largest
 from featscope.theory import sparse_parity as theory
 
 PROMPTED = (EXAMPLES, WIDER, WIDEST)

@@ -16,8 +16,8 @@ from featscope.studies.icl_parity import figures
 from featscope.studies.icl_parity.arms import ALONE, EXAMPLES, LENGTHS, OFTEN, TRAINED, UNRELATED
 from featscope.studies.icl_parity.decomposition import DecompositionClaims
 from featscope.studies.icl_parity.probes import SHOWN
+from featscope.studies.reductions import known
 from featscope.studies.summaries import in_case, in_words, percent, verdict
-from featscope.studies.worst import known
 from featscope.theory import sparse_parity as theory
 
 LEARNED = 0.01

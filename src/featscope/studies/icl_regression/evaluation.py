@@ -16,7 +16,7 @@ from featscope.studies.icl_regression.arms import (
     IclRegressionArms,
 )
 from featscope.studies.icl_regression.sampling import Evaluated
-from featscope.studies.worst import known, largest, mean, smallest
+from featscope.studies.reductions import known, largest, mean, smallest
 from featscope.theory import icl_regression as theory
 
 CLOSE = 0.02

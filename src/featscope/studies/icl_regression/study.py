@@ -28,8 +28,8 @@ from featscope.studies.icl_regression.arms import (
     UNRELATED,
 )
 from featscope.studies.icl_regression.evaluation import EvaluationClaims
+from featscope.studies.reductions import known, largest, mean
 from featscope.studies.summaries import in_case, in_words, verdict
-from featscope.studies.worst import known, largest, mean
 
 SHUFFLED = "Labels of another task teach nothing."
 OTHER_SIZE = "It has other sizes, too: fewer dimensions, more examples, fewer prompts, more steps."

@@ -12,7 +12,7 @@ from featscope.claims import COSINE, POSITIVE, SHARE, Found, bound, identity, sc
 from featscope.probes.stored import last_look
 from featscope.studies.imbalance.samples import BATCH_SIZES, FEW_PAIRS, SCALES, TAIL
 from featscope.studies.imbalance.stage_one import StageOne, or_nan
-from featscope.studies.worst import known, mean
+from featscope.studies.reductions import known, mean
 from featscope.theory.imbalance import Census, activities
 
 as_assumed = partial(identity, on="stage-one", equals=1.0, within=0.02, range=POSITIVE)

@@ -9,7 +9,7 @@ from featscope.claims import COSINE, POSITIVE, identity, ordering
 from featscope.studies import last
 from featscope.studies.imbalance.assumed import every_token_shows
 from featscope.studies.imbalance.variations import Variations
-from featscope.studies.worst import mean
+from featscope.studies.reductions import mean
 
 NO_DIFFERENCE = "Bound: no difference."
 FALLS = "The paper draws a line for each noise level."

@@ -11,7 +11,7 @@ from featscope.probes.stored import common_and_rare
 from featscope.studies import last, looked
 from featscope.studies.imbalance.probes import HELD
 from featscope.studies.imbalance.stages import NEARLY_ALL, Stages
-from featscope.studies.worst import known, mean, mean_of, smallest
+from featscope.studies.reductions import known, mean, mean_of, smallest
 
 CONSTANT = "Bound: with constant 1."
 on_both = partial(bound, on=("lottery", "heat-map"))

@@ -15,7 +15,7 @@ from featscope.probes.stored import common_and_rare, growth, in_words, last_look
 from featscope.studies import Runs
 from featscope.studies.imbalance.arms import ImbalanceArms
 from featscope.studies.imbalance.probes import CENSUS_NEURONS, CENSUS_RATIO, CROWD
-from featscope.studies.worst import known, mean
+from featscope.studies.reductions import known, mean
 from featscope.theory.imbalance import Census, PairStage1, activities
 
 CHANCE = "Batches add to projections in random directions, which does not change them along their start on average."

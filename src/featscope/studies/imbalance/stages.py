@@ -13,8 +13,8 @@ import xarray as xr
 from featscope.claims import POSITIVE, Found, bound, identity, ordering
 from featscope.studies import farthest, last
 from featscope.studies.imbalance.assumed import Assumed, shows_evenly
+from featscope.studies.reductions import at_all, known, largest, mean, mean_of, smallest
 from featscope.studies.summaries import in_words
-from featscope.studies.worst import at_all, known, largest, mean, mean_of, smallest
 from featscope.theory.imbalance import Census
 
 GAMMA = 0.01

@@ -17,8 +17,8 @@ from featscope.probes.stored import common_and_rare
 from featscope.studies import Runs, Story, last
 from featscope.studies.imbalance import figures
 from featscope.studies.imbalance.curves import NO_DIFFERENCE, PapersCurves
+from featscope.studies.reductions import known, mean, mean_of
 from featscope.studies.summaries import in_words, percent, verdict
-from featscope.studies.worst import known, mean, mean_of
 from featscope.theory.imbalance import Census, activities, stated_feature_energy
 
 by_formula = partial(identity, on="heat-map", equals=0.0, within=1e-9, because=ROUNDING, law="exact")

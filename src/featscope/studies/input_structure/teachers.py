@@ -9,7 +9,7 @@ import xarray as xr
 from featscope.claims import COSINE, PAIRED, bound, ordering
 from featscope.studies.input_structure.arms import SIZES, InputStructureArms
 from featscope.studies.input_structure.by_size import FITTED, classical_minimum
-from featscope.studies.worst import known
+from featscope.studies.reductions import known
 
 higher = partial(ordering, more_than=0.0, because=PAIRED, range=COSINE)
 """A difference whose sign is what matters."""

@@ -31,8 +31,8 @@ from featscope.studies.learned_filters.arms import (
     LearnedFiltersArms,
 )
 from featscope.studies.learned_filters.clusters import PICKED
+from featscope.studies.reductions import mean
 from featscope.studies.summaries import in_case, in_words, verdict
-from featscope.studies.worst import mean
 from featscope.theory import gradient_consistency as theory
 
 higher = partial(ordering, more_than=0.0, because=PAIRED, range=COSINE)

@@ -23,8 +23,8 @@ from featscope.studies import Arm, Runs, Story
 from featscope.studies.images import GAINED, UNSAID, UNTRAINED, ImageStudy, against_itself, gained, higher
 from featscope.studies.longtail_images import figures, probes
 from featscope.studies.longtail_images.table2 import GAINS
+from featscope.studies.reductions import known, largest, mean, smallest
 from featscope.studies.summaries import in_words, percent, verdict
-from featscope.studies.worst import known, largest, mean, smallest
 from featscope.training import GradientTraining, MagnitudePruning, Measurement
 from featscope.training.image_objectives import ContrastImages, ImageTraining
 from featscope.training.magnitudes import weights_of

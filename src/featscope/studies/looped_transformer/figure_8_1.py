@@ -10,7 +10,7 @@ from featscope.claims import POSITIVE, STATED, Found, bound, identity, ordering
 from featscope.studies.base import Runs
 from featscope.studies.looped_transformer.arms import LoopedTransformerArms
 from featscope.studies.looped_transformer.figures import ROUNDED
-from featscope.studies.worst import largest, mean
+from featscope.studies.reductions import largest, mean
 from featscope.theory import looped_transformer as theory
 
 PRINTED = {"n=16": (4.57, 1.03), "n=32": (3.13, 0.4), "n=64": (2.07, 0.19), "n=128": (1.62, 0.11)}

@@ -32,8 +32,8 @@ from featscope.studies.looped_transformer.arms import (
 )
 from featscope.studies.looped_transformer.figure_8_1 import FigureEightOne
 from featscope.studies.looped_transformer.free import JUDGED
+from featscope.studies.reductions import largest, mean, mean_of, smallest
 from featscope.studies.summaries import in_case, in_words, of_all, order, verdict
-from featscope.studies.worst import largest, mean, mean_of, smallest
 from featscope.theory import looped_transformer as theory
 
 EXACT, CLEAR = 1e-12, 1e-9

@@ -35,8 +35,8 @@ from featscope.studies.multi_index.arms import (
     SPAN_NONE,
     MultiIndexArms,
 )
+from featscope.studies.reductions import mean
 from featscope.studies.summaries import in_case, in_words, percent, verdict
-from featscope.studies.worst import mean
 from featscope.theory import multi_index as theory
 
 NOTHING = "It has no Hessian: nothing to recover."

@@ -9,7 +9,7 @@ from featscope.studies.base import Arm, Role, Study
 from featscope.studies.nuclear_norm import descent
 from featscope.studies.nuclear_norm.exact import SingularValues
 from featscope.studies.nuclear_norm.solved import Dimensions, Plane, Ranks, Sums, Whole
-from featscope.studies.once import found
+from featscope.studies.untrained import found
 from featscope.theory import nuclear_norm as theory
 from featscope.training import Iteration, TorchOptimizer, Training
 from featscope.training.recursion import IteratedConfig

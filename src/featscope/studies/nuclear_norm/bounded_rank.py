@@ -8,7 +8,7 @@ from featscope.claims import POSITIVE, STATED, bound, ordering
 from featscope.studies.nuclear_norm.arms import RANK
 from featscope.studies.nuclear_norm.linear import OVER, LinearClaims, paired
 from featscope.studies.nuclear_norm.solved import DECAYS, RATIOS
-from featscope.studies.worst import known
+from featscope.studies.reductions import known
 
 MOST = f"Bound: most; {STATED}"
 _NORM = len(DECAYS)

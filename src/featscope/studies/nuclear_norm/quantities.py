@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from featscope.studies.once import Quantity
+from featscope.studies.untrained import Quantity
 
 _ABOUT = {
     "alpha": "α, weight of an invariant feature",

@@ -14,7 +14,7 @@ from featscope.options import require
 from featscope.streams import Draws
 from featscope.studies.nuclear_norm.convex import Penalty, decay, minimiser, nonnegative_minimiser, risk
 from featscope.studies.nuclear_norm.quantities import described
-from featscope.studies.once import Once, Quantity
+from featscope.studies.untrained import Once, Quantity
 from featscope.theory import nuclear_norm as theory
 
 STRENGTHS = (1e-6, 0.05, 2.0, 100.0)

@@ -10,7 +10,7 @@ from featscope.claims import COSINE, POSITIVE, SHARE, STATED, Found, bound, fitt
 from featscope.studies import Runs
 from featscope.studies.prediction_head.arms import PredictionHeadArms
 from featscope.studies.prediction_head.probes import among, diverse, median, rescued, share
-from featscope.studies.worst import largest, mean
+from featscope.studies.reductions import largest, mean
 from featscope.theory import prediction_head as theory
 from featscope.training.infinite_batches import moments
 from featscope.training.phases import LEARNED

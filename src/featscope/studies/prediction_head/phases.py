@@ -9,7 +9,7 @@ import xarray as xr
 from featscope.claims import POSITIVE, SHARE, STATED, Found, bound, identity, ordering, scaling
 from featscope.studies.prediction_head.infinite import CHOICE, MOST, InfiniteBatchesClaims, exponent_over_dimension
 from featscope.studies.prediction_head.probes import among, at, ends, median, rescued
-from featscope.studies.worst import largest
+from featscope.studies.reductions import largest
 from featscope.theory import prediction_head as theory
 from featscope.training.infinite_batches import moments
 from featscope.training.phases import QUANTITIES

@@ -12,7 +12,7 @@ from featscope.data import PatchFeatures
 from featscope.models import CubicPatchesNetwork, IdentityHead, OnlineNetwork
 from featscope.models.population import OrderParameters, PopulationNetwork, of_weights
 from featscope.probes.order_parameters import head_decay, substitution, velocity_on_batches
-from featscope.studies.worst import known, mean_of
+from featscope.studies.reductions import known, mean_of
 from featscope.theory.prediction_head import ends_on_strong
 from featscope.training import Experiment, Flow, GradientTraining, Measurement, PredictOtherView
 from featscope.training.infinite_batches import population

@@ -19,8 +19,8 @@ from featscope.studies.prediction_head.arms import EARLY
 from featscope.studies.prediction_head.infinite import CHOICE, FEW
 from featscope.studies.prediction_head.phases import PhasesClaims
 from featscope.studies.prediction_head.probes import among, at, diverse, median, rescued, share
+from featscope.studies.reductions import known
 from featscope.studies.summaries import in_words, percent, verdict
-from featscope.studies.worst import known
 from featscope.theory.prediction_head import strong_probability
 from featscope.training.infinite_batches import TRIES, moments
 from featscope.training.phases import LEARNED

@@ -9,7 +9,7 @@ import xarray as xr
 from featscope.claims import COSINE, POSITIVE, Found, bound, identity, ordering
 from featscope.studies import last, looked
 from featscope.studies.pruning.arms import JUDGED, LITTLE, PruningArms, follows_theory
-from featscope.studies.worst import known, largest
+from featscope.studies.reductions import known, largest
 from featscope.theory.imbalance import activities, pair_correlation
 from featscope.theory.pruning import stated_factors, stationary_energies
 

@@ -17,8 +17,8 @@ from featscope.studies import Runs, Story, last
 from featscope.studies.pruning import figures
 from featscope.studies.pruning.arms import JUDGED, LITTLE, follows_theory
 from featscope.studies.pruning.tiers import MATTERS, TWENTIETH, Tiers, as_predicted, visibly
+from featscope.studies.reductions import known, largest, smallest
 from featscope.studies.summaries import in_words, percent, verdict
-from featscope.studies.worst import known, largest, smallest
 from featscope.theory.imbalance import activities
 from featscope.theory.pruning import singleton_growth
 

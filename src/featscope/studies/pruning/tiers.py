@@ -10,7 +10,7 @@ from featscope.claims import COSINE, POSITIVE, Found, identity, ordering
 from featscope.studies import farthest, last
 from featscope.studies.pruning.arms import JUDGED, follows_theory
 from featscope.studies.pruning.assumed import Assumed
-from featscope.studies.worst import known, smallest
+from featscope.studies.reductions import known, smallest
 
 MATTERS = 0.05
 TWENTIETH = "Bound: a twentieth, so that a difference that no one would care for does not count."

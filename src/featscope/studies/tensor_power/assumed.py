@@ -12,10 +12,10 @@ from xarray import apply_ufunc
 from featscope.claims import POSITIVE, ROUNDING, SHARE, Found, identity
 from featscope.models.power_sequences import BLOCK, LEVEL
 from featscope.studies.base import last
+from featscope.studies.reductions import largest
 from featscope.studies.tensor_power.arms import CUBIC, LITTLE_LEAD, TensorPowerArms
 from featscope.studies.tensor_power.replay import REPLAYED
 from featscope.studies.tensor_power.sums import DELTAS, Sums, clearest, mean
-from featscope.studies.worst import largest
 from featscope.theory import tensor_power as theory
 
 SLOW, FAST = "wrong-power", "linear"  # controls that are judged by another power: sums are too large, too small

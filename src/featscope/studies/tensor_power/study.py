@@ -18,12 +18,12 @@ from featscope.claims import POSITIVE, Claim, Found, bound, fitted_exponent, ide
 from featscope.figures import Figure
 from featscope.models.power_sequences import LEVEL
 from featscope.studies import Runs, Story
+from featscope.studies.reductions import largest, smallest
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.studies.tensor_power import figures
 from featscope.studies.tensor_power.arms import DIMENSION, LITTLE_LEAD
 from featscope.studies.tensor_power.assumed import FAST, SLOW, Assumed
 from featscope.studies.tensor_power.sums import DELTAS, clearest, mean, rival_growth
-from featscope.studies.worst import largest, smallest
 from featscope.theory import tensor_power as theory
 
 APPLY = ("step-sizes", "starts", "steep", "large-factors")

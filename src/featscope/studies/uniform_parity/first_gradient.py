@@ -6,11 +6,11 @@ import xarray as xr
 
 from featscope.claims import POSITIVE, bound, identity
 from featscope.studies.base import farthest
+from featscope.studies.reductions import largest
 from featscope.studies.uniform_parity.arms import (
     ENUMERATED,
     UniformParityArms,
 )
-from featscope.studies.worst import largest
 
 EXACT = 1e-10
 ROUNDED = "Bound: rounding of float64."

@@ -13,6 +13,7 @@ from featscope.claims import POSITIVE, SHARE, STATED, Claim, Found, bound, fitte
 from featscope.figures import Figure
 from featscope.studies.base import Runs, Story, farthest, last
 from featscope.studies.gradient_features.probes import TESTED
+from featscope.studies.reductions import largest, mean
 from featscope.studies.summaries import in_case, percent, verdict
 from featscope.studies.uniform_parity import figures
 from featscope.studies.uniform_parity.arms import (
@@ -27,7 +28,6 @@ from featscope.studies.uniform_parity.arms import (
     SHUFFLED,
 )
 from featscope.studies.uniform_parity.first_gradient import EXACT, ROUNDED, FirstGradientClaims
-from featscope.studies.worst import largest, mean
 from featscope.theory import uniform_parity as theory
 
 NOISE = "Its first step is mostly the noise of its sample."

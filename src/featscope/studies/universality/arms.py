@@ -6,7 +6,7 @@ from math import sqrt
 
 from featscope.data import TaskFeatures
 from featscope.options import require
-from featscope.studies import once
+from featscope.studies import untrained
 from featscope.studies.base import Arm, Role, Study
 from featscope.studies.universality import pretraining
 from featscope.studies.universality.labelled import Labelled, TwoOptima
@@ -104,7 +104,7 @@ class UniversalityArms(Study):
 
     def _once(self, name: str, learner: IteratedConfig, about: str, role: Role = "arm") -> Arm[Iteration]:
         recipe = Iteration(learner, 1, 1)
-        return Arm(name, recipe, about, name.replace("-", " "), role, at_end=(once.found,))
+        return Arm(name, recipe, about, name.replace("-", " "), role, at_end=(untrained.found,))
 
     def _trained(
         self,

@@ -7,9 +7,9 @@ import numpy as np
 import xarray as xr
 
 from featscope.claims import POSITIVE, ROUNDING, SHARE, STATED, Found, bound, identity, ordering
+from featscope.studies.reductions import known, largest, smallest
 from featscope.studies.universality.arms import FOUR, PLAIN, RANDOM, SEARCHED, SPHERE, UNPAIRED, UniversalityArms
 from featscope.studies.universality.tables import NORMS
-from featscope.studies.worst import known, largest, smallest
 from featscope.theory import universality as theory
 
 ZERO = 1e-9

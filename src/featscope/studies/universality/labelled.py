@@ -12,8 +12,8 @@ from torch import Tensor
 from featscope.data import TaskFeatures
 from featscope.options import require
 from featscope.streams import Draws
-from featscope.studies.once import Once, Quantity
 from featscope.studies.universality.pretraining import diagonal, superposed
+from featscope.studies.untrained import Once, Quantity
 from featscope.theory import universality as theory
 
 SHARED, RANK = 10, 20

@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 
 from featscope.claims import POSITIVE, SHARE, STATED, Found, bound, identity, ordering
 from featscope.studies.base import last
+from featscope.studies.reductions import largest, mean
 from featscope.studies.universality.arms import (
     EIGHT,
     FAR,
@@ -25,7 +26,6 @@ from featscope.studies.universality.arms import (
     UNRELATED,
 )
 from featscope.studies.universality.hidden import INDEPENDENT, HiddenClaims, exactly
-from featscope.studies.worst import largest, mean
 from featscope.theory import universality as theory
 
 SIZES = ((1, 2), (1, 11), (2, 4), (5, 10), (9, 10), (20, 22), (10, 60))

@@ -14,13 +14,13 @@ import xarray as xr
 from featscope.claims import POSITIVE, SHARE, STATED, Claim, Found, bound, fitted_exponent, identity, ordering, scaling
 from featscope.figures import Figure
 from featscope.studies.base import Runs, Story, last
+from featscope.studies.reductions import largest, mean, smallest
 from featscope.studies.summaries import in_case, in_words, of_all, percent, verdict
 from featscope.studies.universality import figures
 from featscope.studies.universality.arms import JOINT, LABELS, SPECIFIC, TUNED, TURNED, TWO
 from featscope.studies.universality.hidden import ZERO
 from featscope.studies.universality.labelled import NOISE, RANK, RANKS, ROW, SAMPLES, SHARED, TASKS, betas
 from featscope.studies.universality.linear import EVEN, LinearClaims
-from featscope.studies.worst import largest, mean, smallest
 from featscope.theory import universality as theory
 
 FEW, MANY = SAMPLES.index(10), SAMPLES.index(160)

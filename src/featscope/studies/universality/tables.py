@@ -12,7 +12,7 @@ from torch.nn.functional import normalize, softplus
 
 from featscope.options import require
 from featscope.streams import Draws
-from featscope.studies.once import Once, Quantity
+from featscope.studies.untrained import Once, Quantity
 from featscope.theory import universality as theory
 
 NORMS = (0.5, 1.0, 2.0, 3.0)

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from featscope.language.examples import Example
-from featscope.language.tried import Answered, Tried, advice, by_task, of_all, picture, store_answers
+from featscope.language.tune_results import Answered, Tried, advice, by_task, of_all, picture, store_answers
 
 
 def ways(*given, of=20):

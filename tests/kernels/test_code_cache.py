@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from featscope.kernels import machine, remembered
-from featscope.kernels.remembered import remembered as made_once
+from featscope.kernels import code_cache, machine
+from featscope.kernels.code_cache import remembered as made_once
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def test_where_nothing_can_be_kept_it_is_made_each_time(kept, monkeypatch):
 
 
 def test_what_was_not_used_for_longest_goes(kept, monkeypatch):
-    monkeypatch.setattr(remembered, "_KEPT", 3)
-    file = {text: kept / f"{remembered._sum(text.encode()).hex()}.o" for text in "abcd"}
+    monkeypatch.setattr(code_cache, "_KEPT", 3)
+    file = {text: kept / f"{code_cache._sum(text.encode()).hex()}.o" for text in "abcd"}
     for hour, text in enumerate("abc"):
         made_once(text, text.encode)
         os.utime(file[text], (hour, hour))

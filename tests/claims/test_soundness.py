@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from featscope.claims import SHARE, Claim, Found, bound, identity
-from featscope.claims.reach import never
+from featscope.claims.soundness import never
 
 RUNS = {"a": xr.Dataset({"x": ("replica", np.array([0.5, 0.75, 1.0]))})}
 ABOUT = {"id": "id", "source": "", "statement": "", "kind": "bound", "arm": "a"}

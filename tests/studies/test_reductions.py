@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from featscope.studies.worst import at_all, known, largest, mean, mean_of, smallest
+from featscope.studies.reductions import at_all, known, largest, mean, mean_of, smallest
 
 NAN = np.nan
 VALUES = xr.DataArray([[[1.0, 2.0], [3.0, 6.0]], [[1.0, NAN], [3.0, 6.0]]], dims=("replica", "neuron", "feature"))
