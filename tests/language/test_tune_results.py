@@ -103,6 +103,15 @@ def test_the_advice_says_where_the_order_of_two_times_may_be_chance(of, later, c
     assert (f"in {later} of {of} prompts, though medians are the other way round." in swapped) == (not chance)
 
 
+@pytest.mark.parametrize(("prompts", "others", "chance"), [(6, 1, False), (8, 10, True), (9, 10, False)])
+def test_the_fastest_of_many_ways_needs_more_prompts_that_agree(prompts, others, chance):
+    """All of them earlier, in ways that are right as often."""
+    full, *rest = ways(*[("full", prompts, 2.0, 4.0), *[("a", prompts, 1.0, 2.0)] * others], of=prompts)
+    said = advice([full._replace(lasts=(4.0,) * prompts), *(w._replace(lasts=(2.0,) * prompts) for w in rest)], 0.05)
+    assert ("may be chance (at 95 %, of 10 ways)." in said) == chance
+    assert ("may be chance" in said) == chance
+
+
 def test_questions_on_one_document_are_no_more_evidence_of_its_time_than_one():
     """Five documents of four questions, all of them earlier."""
     full, other = (

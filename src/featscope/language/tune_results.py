@@ -136,7 +136,7 @@ def advice(tried: Sequence[Tried], give_up: float) -> str:
         begins = min(good, key=lambda way: way.first)
         if begins.first < full.first:
             said += f" The first token of {begins.about()} comes after {begins.first / full.first:.2f} of its time."
-        return said + _may_be_chance(full, best)
+        return said + _may_be_chance(full, best, len(good))
     low, high = best.interval
     lost = [one.right and not other.right for one, other in zip(full.answers, best.answers, strict=True)]
     least, most = full.counted(lost)
@@ -147,13 +147,14 @@ def advice(tried: Sequence[Tried], give_up: float) -> str:
         f"{best.about()}: right {best.share:.0%} of the time ({low:.0%} to {high:.0%} at 95 %, full attention "
         f"{full.share:.0%}), its first token after {first} of full attention's time, its last after {last}. Of "
         f"{full.prompts} it loses {sum(lost)} that full attention answers, and may lose up to {most:.0%} (at 95 %)"
-        f"{few}.{_may_be_chance(full, best)}"
+        f"{few}.{_may_be_chance(full, best, len(good))}"
     )
 
 
-def _may_be_chance(full: Tried, best: Tried) -> str:
+def _may_be_chance(full: Tried, best: Tried, ways: int) -> str:
     """That examples do not tell which of two ways has its last token first as medians do: a sign test.
 
+    ``best`` is the fastest by the medians of as many ``ways``, so that the test may err the less (Bonferroni).
     Questions on one document count once, with all of their seconds: they share those in which it is read.
     """
     if not full.lasts:
@@ -162,11 +163,12 @@ def _may_be_chance(full: Tried, best: Tried) -> str:
     for answer, one, other in zip(full.answers, full.lasts, best.lasts, strict=True):
         saved[answer.document] += one - other
     earlier = sum(seconds > 0 for seconds in saved.values())
-    low, high = interval_of_binomial(earlier, len(saved), _LEVEL)
+    low, high = interval_of_binomial(earlier, len(saved), 1 - (1 - _LEVEL) / ways)
     of = f"{len(saved)} {'prompts' if len(saved) == full.of else 'documents'}"
     said = f" The last token of {best.about()} is earlier than full attention's in {earlier} of {of}"
     if low <= 0.5 <= high:
-        return f"{said}: which of them is earlier may be chance (at 95 %)."
+        tests = "at 95 %" if ways == 1 else f"at 95 %, of {ways} ways"
+        return f"{said}: which of them is earlier may be chance ({tests})."
     return "" if (low > 0.5) == (best.last < full.last) else f"{said}, though medians are the other way round."
 
 
