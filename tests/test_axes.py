@@ -146,7 +146,7 @@ def test_what_is_out_of_range_is_refused_as_on_the_command_line(path, value):
         with_options(Pull(), {path: value})
 
 
-@pytest.mark.parametrize("values", [(), (0.1, 0.2, 0.1)])
+@pytest.mark.parametrize("values", [(), (0.1, 0.2, 0.1), (0.1, 0.1000000000000001)])
 def test_an_axis_has_values_that_are_all_different(values):
     with pytest.raises(ConfigError, match=r"Axis.values of data.noise = .*: allowed are one or more, all different"):
         Axis("data.noise", values)
@@ -166,9 +166,10 @@ def test_points_are_all_combinations_with_their_labels():
 
 
 def test_an_axis_prints_as_the_command_line_takes_it():
-    axis = Axis("data.noise", (0.1, 1 / 3, 1e-30, 100000.0))
+    axis = Axis("data.noise", (0.1, 1 / 3, 1e-30, 100000.0, 64))
     assert axis.name == "noise"
-    assert str(axis) == "0.1,0.333333333333,1e-30,100000"
+    assert str(axis) == "0.1,0.3333333333333333,1e-30,100000,64"
+    assert tuple(map(float, str(axis).split(","))) == axis.values
 
 
 RECIPE = Training(

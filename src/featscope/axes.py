@@ -15,21 +15,27 @@ _LOGARITHMIC_FROM = 30  # ratio of two values
 _NUMBERS = {"int": int, "float": float, "None": NoneType}
 
 
+def typed(value: float) -> str:
+    """``value`` as the command line takes it, with all of its digits."""
+    return repr(float(value)).removesuffix(".0")
+
+
 @dataclass(frozen=True)
 class Axis:
     """One numeric option and the values that it takes.
 
     Attributes:
         option: path of the option, such as "data.eps_min" or "rules.pruning.ratio".
-        values: the values, all different.
+        values: the values, all different in their first twelve digits, by which results are named.
     """
 
     option: str
     values: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not self.values or len(set(self.values)) < len(self.values):
-            raise ConfigError(f"Axis.values of {self.option} = {self.values!r}: allowed are one or more, all different")
+        if not self.values or len({f"{value:.12g}" for value in self.values}) < len(self.values):
+            allowed = "one or more, all different in their first twelve digits"
+            raise ConfigError(f"Axis.values of {self.option} = {self.values!r}: allowed are {allowed}")
 
     @property
     def name(self) -> str:
@@ -38,7 +44,7 @@ class Axis:
 
     def __str__(self) -> str:
         """The values as the command line takes them."""
-        return ",".join(f"{value:.12g}" for value in self.values)
+        return ",".join(map(typed, self.values))
 
     @property
     def logarithmic(self) -> bool:

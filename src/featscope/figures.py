@@ -20,6 +20,11 @@ def _require_shape(what: str, values: np.ndarray | None, expected: tuple[int, ..
         raise ValueError(f"{what} has shape {list(found)}: expected [{shape}], {why}")
 
 
+def _require_verdicts(of: str, verdicts: Sequence[str]) -> None:
+    if unknown := {*verdicts} - {"holds", "fails", "undecided"}:
+        raise ValueError(f"{of!r} has the verdict {min(unknown)!r}: allowed is holds, fails or undecided")
+
+
 def _some_positive(drawn: Sequence["Curve"] | Sequence["VerdictPanel"]) -> bool:
     return any((np.asarray(one.y) > 0).any() for one in drawn)
 
@@ -71,6 +76,8 @@ class Curve:
         points = np.size(self.x)
         for name in ("x", "y", "low", "high"):
             _require_shape(f"{name} of the curve {self.label!r}", getattr(self, name), (points,), "a value a point")
+        if (self.low is None) != (self.high is None):
+            raise ValueError(f"the curve {self.label!r} has one end of its interval: expected low and high, or none")
         what = f"samples of the curve {self.label!r}"
         _require_shape(what, self.samples, (-1, points), "a value a replica and point")
 
@@ -120,7 +127,7 @@ class MatrixMovie(Figure):
         last_steps: of panels that ended before the others: frames beyond show this step.
 
     Raises:
-        ValueError: ``last_steps`` of a panel that is not there.
+        ValueError: ``last_steps`` of a panel that is not there, or ends of the colours that are none.
     """
 
     steps: Sequence[int]
@@ -141,6 +148,8 @@ class MatrixMovie(Figure):
         super().__post_init__()
         if unknown := self.last_steps.keys() - self.frames.keys():
             raise ValueError(f"last_steps of {self.id!r} has {sorted(unknown)}: allowed are its panels")
+        if not self.low < self.high:
+            raise ValueError(f"colours of {self.id!r} go from {self.low} to {self.high}: expected low < high")
         shape = (len(next(iter(self.frames.values()))), len(self.steps), -1, -1)
         for label, frames in self.frames.items():
             _require_shape(f"the panel {label!r} of {self.id!r}", frames, shape, "a matrix a replica and step")
@@ -169,6 +178,10 @@ class Agreement(Figure):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("predicted", "measured", "low", "high", "tolerance"):
+            what = f"{name} of {self.id!r}"
+            _require_shape(what, getattr(self, name), (len(self.labels),), "a value a row")
+        _require_verdicts(self.id, self.verdicts)
         if self.verdicts and len(self.verdicts) != len(self.labels):
             counts = f"{len(self.verdicts)} verdicts on {len(self.labels)} rows"
             raise ValueError(f"{self.id!r} has {counts}: expected one each")
@@ -194,6 +207,8 @@ class Bars(Figure):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if unknown := self.samples.keys() - self.series.keys():
+            raise ValueError(f"samples of {self.id!r} are of {sorted(unknown)}: allowed are its series")
         for label, each in self.series.items():
             for name, values in zip(("the height", "the lower end", "the upper end"), each, strict=True):
                 what = f"{name} of the bars {label!r} of {self.id!r}"
@@ -300,6 +315,7 @@ class VerdictPanel:
         for name in ("x", "y", "low", "high"):
             what = f"{name} of the verdicts on {self.label!r}"
             _require_shape(what, getattr(self, name), (points,), "a value a point")
+        _require_verdicts(self.label, self.verdicts)
         if not len(self.verdicts) == len(self.said) == points:
             counts = f"{len(self.verdicts)} verdicts and {len(self.said)} words"
             raise ValueError(f"{self.label!r} has {counts} on {points} points: expected one each")

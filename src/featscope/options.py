@@ -95,16 +95,16 @@ def require_word(config: Any, field: str) -> None:
         field: name of a field that is a `Literal`, or that or None.
     """
     owner: Any = type(config)
-    words = _words(owner, field)
+    words = listed_words(owner, field)
     *others, last = map(repr, words)
     allowed = f"{', '.join(others)} or {last}" if others else last
     require(config, field, getattr(config, field) in words, allowed)
 
 
 @cache
-def _words(owner: type, field: str) -> tuple[Any, ...]:
-    """The values that a field's annotation lists."""
-    (hint,) = (one.type for one in fields(owner) if one.name == field)
+def listed_words(owner: type, field: str) -> tuple[Any, ...]:
+    """The values that the annotation of a dataclass's field lists; none where it lists none, or there is no field."""
+    hint: Any = next((one.type for one in fields(owner) if one.name == field), None)
     if isinstance(hint, str):
         hint = get_type_hints(owner)[field]
     parts = (hint,) if get_origin(hint) is Literal else get_args(hint)

@@ -125,3 +125,13 @@ class OnGPU(nn.Module):
 def test_tangent_features_of_a_network_on_a_gpu_are_brought_to_the_cpu(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "cpu", lambda its: torch.zeros_like(its, device="cpu"))
     assert TangentFeatures(OnGPU()).fit_transform(X[:5]).shape == (5, 3)
+
+
+def test_tangent_features_are_of_a_network_in_evaluation_mode_with_one_answer():
+    network = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.5), nn.Linear(6, 1))
+    samples = np.random.default_rng(0).normal(size=(5, 4))
+    found = TangentFeatures(network).fit_transform(samples)
+    assert np.array_equal(found, TangentFeatures(network).fit_transform(samples))
+    assert network[2].training
+    with pytest.raises(ValueError, match=r"network gives answers of shape \[2\] a sample: allowed is one"):
+        TangentFeatures(nn.Linear(4, 2)).fit_transform(samples)

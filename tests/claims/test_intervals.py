@@ -199,7 +199,7 @@ def test_the_exponent_of_a_power_law(exponent, factor):
 def test_what_is_not_positive_has_no_exponent():
     x, y = np.array([1.0, 2.0]), np.array([[0.0, 1.0], [-1.0, 1.0], [1.0, 2.0]])
     found = fitted_exponent(x, y)
-    assert not np.isfinite(found[:2]).any()
+    assert np.isnan(found[:2]).all()
     assert found[2] == pytest.approx(1.0)
 
 
@@ -218,6 +218,11 @@ def test_the_correction_for_skewness_is_johnson_s():
     half = t * deviation / 5**0.5
     shift = stats.skew(SKEWED, bias=False) * deviation * (1 + 2 * t**2) / 30
     assert interval_of_mean(SKEWED) == pytest.approx((SKEWED.mean() - half, SKEWED.mean() + half + shift))
+
+
+@pytest.mark.parametrize("unit", [1e-120, 1e-108, 1e105, 1e110])
+def test_an_interval_has_the_unit_of_its_samples(unit):
+    assert interval_of_mean(SKEWED * unit) == pytest.approx([unit * end for end in interval_of_mean(SKEWED)])
 
 
 def test_what_has_a_lower_end_only_reaches_as_far_as_cox_s():

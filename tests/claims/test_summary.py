@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from math import inf, sqrt
 
+import jaxtyping
 import numpy as np
 import pytest
 from scipy import stats
@@ -324,3 +325,19 @@ def test_what_is_no_table_is_refused(tmp_path):
         (tmp_path / "empty.csv").write_text(empty)
         with pytest.raises(ConfigError, match=r"empty\.csv has no rows"):
             read_table(tmp_path / "empty.csv")
+
+
+@pytest.mark.parametrize(
+    ("relation", "tolerance", "said"),
+    [
+        ("=", -1.0, "the tolerance = -1 is out of range: allowed is >= 0"),
+        ("==", 0.0, "relation = '==' is unknown: allowed is one of =, <=, >=, <, >"),
+        ("≤", 0.0, "relation = '≤' is unknown"),
+    ],
+)
+def test_what_no_claim_can_be_is_refused_of_means_as_of_samples(relation, tolerance, said, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses some first, in tests alone
+    with pytest.raises(ValueError, match=said):
+        Claim.from_summary(Summary(1.0, 0.1, 5), relation, 1.0, tolerance, **ABOUT)
+    with pytest.raises(ValueError, match=said):
+        Claim.from_samples([1.0, 1.0, 2.0], relation, 1.0, tolerance, **ABOUT)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 from featscope.data import ProjectedInputs, SparseTokens
-from featscope.data.projected_noise import _factor
+from featscope.data.projected_noise import _factor, projected_noise
 from featscope.models import TokenMLP
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -157,3 +157,12 @@ def test_replicas_see_the_same_beside_one_whose_weights_are_lost():
         return ProjectedInputs(torch.zeros(2, 4, 2), torch.zeros(2, 6, 2), torch.ones(2), draws).project(weight)
 
     assert torch.equal(project(lost)[1], project(weight)[1])
+
+
+def test_a_second_gradient_is_refused_as_it_would_be_of_other_noise():
+    weight = torch.randn(2, 3, 20, requires_grad=True)
+    seen = projected_noise(weight, torch.ones(2, 1, 1), 8, Streams(0, [0, 1]).at("noise"))
+    loss = seen.square().sum()
+    torch.autograd.grad(loss, weight, retain_graph=True)
+    with pytest.raises(ValueError, match="projected noise has two gradients asked of it"):
+        torch.autograd.grad(loss, weight)

@@ -12,9 +12,9 @@ from torch import nn
 
 from featscope.evaluation import leave_one_out_labels
 from featscope.integrations import Monitor
-from featscope.integrations.held_out import unwrapped
 from featscope.integrations.pace import Pace, round_up
 from featscope.integrations.undisturbed import undisturbed
+from featscope.modules import unwrapped
 from featscope.options import ConfigError
 from featscope.probes import collapse, effective_rank
 from featscope.runs.stored import read_trajectory
@@ -415,3 +415,27 @@ def test_overhead_is_the_share_of_the_time_that_looks_took():
 @pytest.mark.parametrize(("number", "wanted"), [(0.0, 1), (1.0, 1), (1.1, 2), (3, 5), (5.1, 10), (1500, 2000)])
 def test_intervals_are_round(number, wanted):
     assert round_up(number) == wanted
+
+
+def test_a_loader_whose_workers_persist_is_as_if_it_had_not_been_read():
+    """Its first own pass draws a seed from torch's generator: all later shuffles and masks follow."""
+
+    def draws(watched: bool) -> torch.Tensor:
+        model = nn.Linear(1, 2)
+        torch.manual_seed(0)
+        data = torch.utils.data.TensorDataset(torch.arange(32.0)[:, None])
+        loader = torch.utils.data.DataLoader(data, 8, shuffle=True, num_workers=1, persistent_workers=True)
+        if watched:
+            Monitor(model, loader, samples=16)
+        return torch.cat([batch for (batch,) in loader] + [torch.rand(4, 1)])
+
+    assert draws(True).equal(draws(False))
+
+
+def test_a_last_batch_of_one_that_a_model_squeezes_is_refused_by_name():
+    class Squeezing(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x).squeeze()
+
+    with pytest.raises(ValueError, match=r"features have shape \[3\] for 65 samples, allowed is \[sample, dimension\]"):
+        Monitor(Squeezing(4, 3), list(torch.randn(65, 4).split(64)), samples=65, reduce=lambda output: output)

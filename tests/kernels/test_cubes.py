@@ -1,5 +1,6 @@
 """Views of cubic neurons in machine code against autograd in torch."""
 
+import jaxtyping
 import pytest
 import torch
 
@@ -26,3 +27,12 @@ def test_views_and_gradient_are_those_of_torch(shape, asked, monkeypatch):
     for view, chosen in zip(found[0], (in_first, 1 - in_first), strict=False):
         expected = torch.einsum("rnbp,rbp->rbn", z**3, chosen)
         torch.testing.assert_close(view, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_split_that_replicas_share_is_read_once_for_each(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses it first, in tests alone
+    z = torch.randn(2, 5, 64, 8).permute(0, 2, 3, 1)
+    shared = (torch.rand(1, 64, 8) > 0.5).float()
+    of_each = shared.expand(2, -1, -1).contiguous()
+    for one, other in zip(views_of_cubes(z, shared), views_of_cubes(z, of_each), strict=True):
+        torch.testing.assert_close(one, other)

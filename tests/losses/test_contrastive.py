@@ -97,3 +97,16 @@ def test_autocast_narrows_nothing():
 def test_wrong_options_are_named(options, name):
     with pytest.raises(ConfigError, match=f"ContrastiveRegularizer.{name}"):
         ContrastiveRegularizer(**options)
+
+
+def test_a_control_without_weight_may_have_a_small_term_and_a_resumed_training_too():
+    apart = 100 * torch.eye(8)
+    views = (apart, apart + torch.randn(8, 8, generator=torch.Generator().manual_seed(0)))
+    with pytest.raises(ConfigError, match="begins at"):
+        ContrastiveRegularizer(temperature=0.05).of_features(*views)
+    assert ContrastiveRegularizer(temperature=0.05, weight=0.0).of_features(*views) == 0
+    resumed = ContrastiveRegularizer(temperature=0.05)
+    resumed.first = 1.5
+    assert resumed.of_features(*views) < 1e-4
+    with pytest.raises(ConfigError, match="begins at nan"):
+        ContrastiveRegularizer(weight=0.0).of_features(*(torch.full((4, 3), torch.nan) for _ in range(2)))

@@ -193,3 +193,10 @@ def test_with_nothing_masked_a_pair_of_representations_is_one(dtype):
 def test_shapes_can_be_followed_without_numbers():
     there = torch.empty(3, 4, 5, device="meta")
     assert InfoNCE().in_batch(there, there).shape == (3,)
+
+
+def test_a_small_loss_keeps_its_digits_where_similarities_are_large():
+    anchor, positive, negative = (torch.full((1, 1), value) for value in (60.0, 50.0, 49.9))
+    double = float(InfoNCE()(anchor.double(), positive.double(), negative.double()))
+    assert double == pytest.approx(0.002476, rel=1e-3)
+    assert float(InfoNCE()(anchor, positive, negative)) == pytest.approx(double, rel=5e-4)

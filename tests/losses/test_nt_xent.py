@@ -92,3 +92,10 @@ def test_a_representation_of_zeros_does_not_outweigh_all_others():
     NTXent(0.5)(*views).backward()
     lengths = views.grad[0].norm(dim=-1)
     assert 0 < lengths[3] < 10 * lengths.median()
+
+
+@pytest.mark.parametrize("normalize", ["none", "l2", 0, None])
+def test_whether_it_normalizes_is_true_or_false(normalize, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses it first, in tests alone
+    with pytest.raises(ConfigError, match=r"NTXent.normalize = .* is out of range: allowed is True or False"):
+        NTXent(normalize=normalize)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from featscope.models import IdentityHead, PredictionHead
+from featscope.models import AlexNet, IdentityHead, PredictionHead
 from featscope.options import ConfigError
 from featscope.streams import Streams
 
@@ -40,3 +40,10 @@ def test_random_heads_begin_as_pytorch_begins_them_and_at_their_address(kind):
 def test_wrong_options_are_named():
     with pytest.raises(ConfigError, match=r"PredictionHead\.hidden = 0 is out of range"):
         PredictionHead(hidden=0)
+
+
+def test_several_replicas_are_refused_as_a_head_of_an_encoder_is_one_network():
+    with pytest.raises(ValueError, match="replicas = 3: allowed is 1"):
+        PredictionHead("linear").build(4, Streams(0, [5, 6, 7]).at("w"))
+    with pytest.raises(ValueError, match="replicas = 3: allowed is 1"):
+        AlexNet(4).build(None, Streams(0, [5, 6, 7]).at("w"))

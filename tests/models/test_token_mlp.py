@@ -119,3 +119,11 @@ def test_wrong_options_are_refused(options):
     (field,) = options
     with pytest.raises(ConfigError, match=f"TokenMLP.{field} = .* is out of range"):
         TokenMLP(**options)
+
+
+def test_a_network_that_wants_tokens_refuses_means_as_a_second_network_on_its_source_asks_for():
+    """Means have as many axes as one replica's tokens: samples and replicas would be taken for each other."""
+    made = network("softmax")
+    means = numbers(*made.weight.shape[:-2], 6, made.weight.shape[-1])
+    with pytest.raises(ValueError, match="attention = 'softmax' looks at tokens, and mean tokens were given"):
+        made(means)

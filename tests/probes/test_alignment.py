@@ -89,3 +89,15 @@ def test_cosines_do_not_depend_on_how_short_weights_have_become(length):
 
 def test_a_feature_with_half_of_the_largest_cosine_is_a_member_still():
     assert members(torch.tensor([[[0.5, -0.25, 0.24]]])).tolist() == [[[True, True, False]]]
+
+
+def test_of_a_network_that_diverged_no_coverage_is_known():
+    cosines = torch.stack([torch.eye(3), torch.full((3, 3), torch.nan)])
+    assert coverage(cosines).tolist() == [1.0, pytest.approx(torch.nan, nan_ok=True)]
+
+
+def test_cosines_are_exact_under_autocast():
+    weight, dictionary = torch.randn(50, 64), torch.linalg.qr(torch.randn(64, 64)).Q
+    with torch.autocast("cpu", torch.bfloat16):
+        found = alignment(weight, dictionary)
+    assert found.equal(alignment(weight, dictionary))

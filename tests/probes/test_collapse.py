@@ -229,3 +229,13 @@ def test_pairs_and_matrices_are_not_made_by_broadcasting(monkeypatch):
         pair_alignment(gaussian(9), gaussian(1))
     with pytest.raises(ValueError, match=r"shape \(2, 9, 3\); allowed is \[sample, dimension\]"):
         mean_correlation(gaussian(6, 9).view(2, 9, 3))
+
+
+def test_what_is_not_finite_leaves_nothing_to_be_said():
+    """Left out with its dimension, it would be the correlation of the others."""
+    embeddings = torch.randn(16, 3)
+    embeddings[4, 1] = torch.nan
+    for found in (mean_correlation(embeddings), effective_rank(embeddings), singular_spectrum(embeddings)):
+        assert found.isnan().all()
+    pair = effective_rank(torch.stack([embeddings, torch.randn(16, 3)]))
+    assert pair.isnan().tolist() == [True, False]

@@ -145,3 +145,18 @@ def test_directions_are_found_however_short_gradients_are_and_on_either_side(siz
 def test_a_direction_of_just_as_many_neurons_as_are_asked_for_counts():
     gradients = torch.cat([torch.eye(4)[:1].expand(3, -1), torch.eye(4)[1:2]])
     assert gradient_features(gradients, cone=0.1, least=0.25).shares.tolist() == [0.75, 0.25]
+
+
+def test_labels_in_a_column_are_labels_and_others_are_refused():
+    module, x, y = nn.Linear(6, 8), torch.randn(16, 6), torch.randn(16).sign()
+    flat = simplified_gradient_of_layer(module, [(x, y)], at="")
+    assert simplified_gradient_of_layer(module, [(x, y[:, None])], at="").equal(flat)
+    with pytest.raises(ValueError, match=r"labels have shape \[16, 2\]: allowed is one a sample"):
+        simplified_gradient_of_layer(module, [(x, torch.stack([y, y], 1))], at="")
+
+
+def test_a_gate_is_decided_exactly_under_autocast():
+    weight, bias, x, y = torch.randn(30, 64), torch.randn(30), torch.randn(200, 64), torch.randn(200).sign()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = simplified_gradient(weight, bias, x, y)
+    assert found.equal(simplified_gradient(weight, bias, x, y))

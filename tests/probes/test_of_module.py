@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from featscope.models import activations
 from featscope.probes import collapse_of, embeddings, measure_collapse, simplified_gradient_of_layer
 
 X = torch.randn(10, 6, generator=torch.Generator().manual_seed(0))
@@ -148,3 +149,21 @@ def test_rows_that_are_views_do_not_keep_all_tokens(monkeypatch):
     found = embeddings(nn.Identity(), [torch.randn(4, 50, 3)] * 2, reduce=lambda states: states[:, 0])
     assert found.shape == (8, 3)
     assert {row.untyped_storage().nbytes() for row in kept} == {4 * 3 * 4}
+
+
+def test_a_module_behind_torch_compile_is_read_as_it_was_written():
+    plain = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 4))
+    compiled = torch.compile(plain, backend="eager")
+    x = torch.randn(10, 8)
+    compiled(x)
+    for at in ("0", "_orig_mod.0"):
+        assert embeddings(compiled, [x], at=at).equal(plain[0](x).detach())
+        assert activations(compiled, [at], x)[at].equal(plain[0](x).detach())
+
+
+def test_reading_activations_leaves_running_statistics_and_modes_as_they_were():
+    module = nn.Sequential(nn.BatchNorm1d(5), nn.Dropout(), nn.Linear(5, 3))
+    read = activations(module, [""], 3 + torch.randn(40, 5))
+    assert float(module[0].running_mean.abs().max()) == 0
+    assert all(part.training for part in module.modules())
+    assert read[""].equal(activations(module, [""], torch.zeros(1, 5))[""].expand(40, 3)) is False

@@ -6,9 +6,9 @@ import xarray as xr
 
 from featscope.probes.stored import (
     common_and_rare,
+    event_in_words,
     first_look,
     growth,
-    in_words,
     last_look,
     lucky_alone,
     off_features,
@@ -45,8 +45,8 @@ def test_growth_is_along_the_start_and_what_is_off_the_features_apart():
 def test_an_event_that_has_not_happened_has_no_step():
     events = xr.DataArray([3, -1, 5], dims="replica")
     np.testing.assert_array_equal(reached(events), [3, np.nan, 5])
-    assert in_words(events) == "not reached in all networks"
-    assert in_words(events[::2]) == "4 steps"
+    assert event_in_words(events) == "not reached in all networks"
+    assert event_in_words(events[::2]) == "4 steps"
 
 
 def test_neurons_are_sorted_by_the_feature_of_which_they_have_most_at_the_end():

@@ -41,6 +41,18 @@ def test_options_that_differ_are_named_as_they_are_typed(folders):
     assert options(read_runs([folders / "one", folders / "seed"])) == {"--seed": ["0", "1"]}
 
 
+def test_options_of_a_sweep_and_its_axes_are_named_as_they_are_typed(folders):
+    run, _ = read_runs([folders / "one", folders / "far"])
+
+    def swept(noise, *values):
+        axis = {"type": "featscope.axes:Axis", "option": "data.noise", "values": list(values)}
+        study = run.plan["config"] | {"width": noise}
+        return replace(run, plan=run.plan | {"config": {"type": "Sweep", "study": study, "axes": [axis], "refine": 0}})
+
+    found = options([swept(1, 0.1, 2.0), swept(2, 1 / 3, 2.0)])
+    assert found == {"--axis data.noise": ["0.1,2", "0.3333333333333333,2"], "--width": ["1", "2"]}
+
+
 def test_replicas_from_the_same_draws_are_compared_one_by_one():
     one, other = judged([1.0, 5.0, 9.0, 3.0]), judged([1.2, 5.2, 9.21, 3.2])
     together, apart = _pair(one, other, True), _pair(one, other, False)

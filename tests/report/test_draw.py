@@ -54,6 +54,36 @@ def test_frames_of_a_panel_that_ended_are_of_its_last_step() -> None:
         replace(movie, last_steps={"plan": 300})
 
 
+def test_a_movie_of_both_signs_has_the_same_colours_on_the_page_and_in_its_picture() -> None:
+    signed = replace(samples.movie(4, 3), low=-0.2, high=1.0)
+    told = figure_data(signed)
+    assert (told["low"], told["high"], told["around_zero"]) == (-1.0, 1.0, True)
+    (picture, *_) = (image for strip in draw_movie(signed).subfigs for axes in strip.axes for image in axes.images)
+    assert picture.get_clim() == (-1.0, 1.0)
+    assert not figure_data(samples.movie(4, 3))["around_zero"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda: Curve("a", np.ones(2), np.ones(2), low=np.ones(2)), "the curve 'a' has one end of its interval"),
+        (
+            lambda: replace(samples.movie(4, 3), low=1.0),
+            "colours of 'alignment' go from 1.0 to 1.0: expected low < high",
+        ),
+        (lambda: replace(samples.bars(), samples={"Arm": np.ones((2, 3))}), r"samples of 'probe' are of \['Arm'\]"),
+        (lambda: replace(samples.agreement(), measured=np.ones(2)), r"measured of 'agreement' has shape \[2\]"),
+        (
+            lambda: VerdictPanel("a", np.ones(1), np.ones(1), ["hold"], ["so"]),
+            "'a' has the verdict 'hold': allowed is holds, fails or undecided",
+        ),
+    ],
+)
+def test_what_would_show_something_else_is_refused_when_it_is_described(wrong, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        wrong()
+
+
 @pytest.mark.parametrize("figure", samples.figures(), ids=lambda figure: figure.id)
 def test_every_type_is_drawn(figure: Figure, tmp_path: Path) -> None:
     draw(figure, tmp_path / "figure.png")

@@ -457,7 +457,8 @@ def test_figures_of_one_id_do_not_stand_in_for_each_other(tmp_path: Path) -> Non
 
 
 def test_pictures_of_a_report_before_are_removed_and_no_others(tmp_path: Path) -> None:
-    write_report(tmp_path, Content("t", figures=[samples.bars(), samples.heatmaps()]))
+    others = [replace(samples.bars(), id=id) for id in ("fig-4.1", "a=b", "x@y+z")]
+    write_report(tmp_path, Content("t", figures=[samples.bars(), samples.heatmaps(), *others]))
     draw(samples.bars(), tmp_path / "figures" / "for-my-talk.png")
     (tmp_path / "figures" / "cut.png").write_bytes(b"no picture")
     write_report(tmp_path, Content("t", figures=[samples.heatmaps()]))

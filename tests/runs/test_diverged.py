@@ -12,7 +12,7 @@ from featscope.claims import Claim
 from featscope.commands import run as commands
 from featscope.report.run_report import content
 from featscope.runs import Settings, run
-from featscope.runs.diverged import how_many_diverged, in_words, shortcomings, without_diverged
+from featscope.runs.diverged import divergence_in_words, how_many_diverged, shortcomings, without_diverged
 from featscope.studies import last
 from featscope.studies.sweep import Sweep
 from featscope.training import DivergedError
@@ -48,13 +48,13 @@ def test_what_a_diverged_replica_measured_is_missing_whatever_its_type():
 def test_runs_in_which_none_diverged_are_left_as_they_are():
     run = xr.Dataset({"diverged": ("replica", [-1, -1]), "count": ("replica", [1, 2])})
     assert without_diverged(run) is run
-    assert in_words(how_many_diverged({"a": run})) == ""
+    assert divergence_in_words(how_many_diverged({"a": run})) == ""
 
 
 def test_the_terminal_the_page_and_the_file_say_how_many(tmp_path):
     sweep = Sweep(swept.Pull(), (Axis("optimizer.lr", (0.1, 1e30)),))
     outcome = run(sweep, Settings(replicas=3), tmp_path / "sweep")
-    words = in_words(how_many_diverged(outcome.runs))
+    words = divergence_in_words(how_many_diverged(outcome.runs))
     assert words.startswith("Runs diverged: 3 of 6 in the arm ")
     assert list(content(sweep, outcome.runs, []).warnings) == [words]
     assert json.loads((tmp_path / "sweep" / "claims.json").read_text())["diverged"] == {"sweep": [3, 6]}
@@ -83,10 +83,10 @@ def test_flows_that_had_not_arrived_are_told():
 
 def test_arms_of_which_as_many_diverged_are_told_together():
     alike = dict.fromkeys("abc", (2, 8))
-    assert in_words(alike | {"d": (1, 8)}).startswith(
+    assert divergence_in_words(alike | {"d": (1, 8)}).startswith(
         "Runs diverged: 2 of 8 in each of the arms a, b, c, 1 of 8 in the arm d."
     )
-    assert in_words(dict.fromkeys("abcde", (2, 8))).startswith(
+    assert divergence_in_words(dict.fromkeys("abcde", (2, 8))).startswith(
         "Runs diverged: 2 of 8 in each of 5 arms, a for one. What"
     )
 

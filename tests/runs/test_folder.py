@@ -14,7 +14,7 @@ from featscope.files import atomic_write
 from featscope.options import ConfigError
 from featscope.runs.export import export
 from featscope.runs.folder import RunFolder
-from featscope.runs.stored import read_plan
+from featscope.runs.stored import read_claims, read_plan
 
 HALF = "0123456789abcdef"
 """What an atomic write puts behind a name."""
@@ -249,6 +249,11 @@ def test_unreadable_json_is_an_error_of_use(tmp_path, content, message):
         (tmp_path / "config.json").write_text(content)
     with pytest.raises(ConfigError, match=message):
         read_plan(tmp_path)
+
+
+def test_where_claims_are_missing_the_cure_is_said(tmp_path):
+    with pytest.raises(ConfigError, match=r"claims.json is missing: to mend it, judge it again: featscope judge DIR"):
+        read_claims(tmp_path)
 
 
 def test_unreadable_trajectories_are_errors_of_use(tmp_path):

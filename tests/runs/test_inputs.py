@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from featscope.losses import NonContrastive
 from featscope.runs import Settings, inputs, run
 from featscope.runs.inputs import contents
+from featscope.runs.plain import to_plain
 from swept import Pull
 
 
@@ -167,3 +169,12 @@ def test_a_run_of_a_version_that_did_not_look_is_not_mixed(photos, tmp_path):
     (out / "environment.json").write_text(json.dumps(about))
     shutil.rmtree(photos)
     assert not run(study, Settings(), out, resume=True).mixed
+
+
+def test_a_word_of_a_list_names_no_folder_even_if_one_is_called_so(tmp_path, monkeypatch):
+    """As of `--device cpu` beside a folder cpu: a resumed run would be said to be of other data once it changed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "batch").mkdir()
+    (tmp_path / "batch" / "file").write_text("a")
+    config = {"objective": to_plain(NonContrastive(normalization="batch")), "data": "batch"}
+    assert [*contents(config, tmp_path / "out")] == ["data"]

@@ -28,7 +28,7 @@ from featscope.studies.gemfilter import GemFilterStudy, arms
 from featscope.studies.gemfilter.cost import GEOMETRY, KEEP
 from featscope.testing import Trial, by_name, measure
 from featscope.theory.token_selection import decoding_operations
-from featscope.training.evaluation import in_words
+from featscope.training.evaluation import as_text
 
 SMALL = GemFilterStudy(lengths=(112, 160), prompts=1, keeps=(32, 64), cost_lengths=(300,), trained=160)
 TRIAL = Trial(SMALL, replicas=2)
@@ -215,7 +215,7 @@ def test_answers_are_kept_to_be_read_unless_they_are_redacted():
     def kept(study: GemFilterStudy, arm: str) -> dict[str, str]:
         evaluation = study.smallest().arm(arm).recipe.build(Streams(0, [0]))
         evaluation.advance(0)
-        return {name.split(":")[1]: in_words(stored.flatten(0, -2)[0]) for name, stored in evaluation.kept().items()}
+        return {name.split(":")[1]: as_text(stored.flatten(0, -2)[0]) for name, stored in evaluation.kept().items()}
 
     texts = kept(SMALL, "retrieval")
     assert texts.keys() == {"wanted", *(f"said_{name}" for name in METHODS)}

@@ -29,7 +29,7 @@ from featscope.runs.stored import read_trajectory, with_texts
 from featscope.streams import Streams
 from featscope.studies.longbench import LongBench, figures
 from featscope.testing import Claims, Trial, by_name, measure
-from featscope.training.evaluation import in_bytes, in_words
+from featscope.training.evaluation import as_text, in_bytes
 
 EXAMPLES = 10
 Scores = Callable[[str, str, int], float]
@@ -319,7 +319,7 @@ def test_answers_are_stored_to_be_read(answers, tmp_path):
     (example, *_) = read_task(str(tmp_path / "data"), "qasper")
     said = answer(method, load_model(saved_model())[1], TASKS["qasper"], example).text
     assert (
-        in_words(in_bytes(said)) == with_texts(tmp_path / "run", read_trajectory(tmp_path / "run"))["snapkv"].said[0, 0]
+        as_text(in_bytes(said)) == with_texts(tmp_path / "run", read_trajectory(tmp_path / "run"))["snapkv"].said[0, 0]
     )
     page = report_run(tmp_path / "run", chosen).read_text(encoding="utf-8")
     assert "Scores and answers" in page

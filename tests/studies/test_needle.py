@@ -27,7 +27,7 @@ from featscope.studies.needle.study import ahead
 from featscope.studies.needle.unseen import looks_at
 from featscope.studies.summaries import percent
 from featscope.testing import Fault, Trial, by_name, measure
-from featscope.training.evaluation import in_words
+from featscope.training.evaluation import as_text
 
 SMALL = NeedleInAHaystack(lengths=(112, 160), depths=3, prompts=1, recall=2)
 TRIAL = Trial(SMALL, replicas=4)
@@ -153,7 +153,7 @@ def test_answers_are_kept_to_be_read_unless_they_are_redacted(monkeypatch):
     for evaluation in asked:
         evaluation.advance(0)
     said, redacted = (one.kept() for one in asked)
-    texts = {name: in_words(stored.flatten(0, -2)[0]) for name, stored in said.items()}
+    texts = {name: as_text(stored.flatten(0, -2)[0]) for name, stored in said.items()}
     axes = "length:depth:prompt"
     assert texts == {f"text:said:{axes}": " lantern amber", f"text:wanted:{axes}": OWN.answer}
     assert redacted == {}

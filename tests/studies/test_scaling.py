@@ -20,7 +20,7 @@ from featscope.runs import Outcome, Settings, run
 from featscope.runs.folder import RunFolder
 from featscope.runs.stored import read_trends
 from featscope.studies.ladder import Ladder
-from featscope.studies.scaling import WITH_LADDERS, ScalingStudy, in_words
+from featscope.studies.scaling import WITH_LADDERS, ScalingStudy, trend_in_words
 from featscope.trends import trend_of
 from featscope.trends.of_claims import _trials
 from swept import ENTRY, Pull
@@ -94,7 +94,7 @@ def test_trends_are_of_the_measurements_and_stand_on_the_page(outcome):
     assert far.samples.shape == (6, 3)
     assert far.trend.predicted == 0.5
     assert json.loads(json.dumps(far.to_json(), allow_nan=False))["at"][0]["size"] == 2
-    assert re.search(r"up to width = 1024\. At 256: holds \(.* At 1024: holds \(", in_words(far, "width"))
+    assert re.search(r"up to width = 1024\. At 256: holds \(.* At 1024: holds \(", trend_in_words(far, "width"))
     page = report_run(outcome.folder, study).read_text()
     assert "Numbers are near" in page
     assert (outcome.folder / "figures" / "trend-far-pulled.png").exists()
@@ -370,7 +370,7 @@ def test_replicas_without_a_measurement_are_left_out_and_told_and_at_the_largest
     found = trend_of(claims(y, 2.0), SIZES, "value")
     assert found.trend is not None
     assert found.compared == "measured, of 5 of 8 replicas"
-    assert in_words(found, "n").endswith("Of 5 of 8 replicas: the others did not measure it at every size.")
+    assert trend_in_words(found, "n").endswith("Of 5 of 8 replicas: the others did not measure it at every size.")
     measured = ScalingStudy(Grown())._figure("one@a", found).panels[0].curves[0]
     assert measured.y == pytest.approx(y[:, 3:].mean(axis=1))
     intervals = np.array([interval_of_mean(at) for at in y[:, 3:]])

@@ -6,6 +6,7 @@ import xarray as xr
 
 from featscope.claims import Claim, interval_of_mean
 from featscope.figures import Panel
+from featscope.report.geometry import not_drawn
 from featscope.studies.summaries import (
     INTERVALS,
     bars,
@@ -59,11 +60,37 @@ def test_whole_numbers_and_truths_have_means_too(series):
         assert low[0] == interval_of_mean((series.values[:, 0] > 0).astype(float))[0]
 
 
-def test_steps_that_some_replica_never_reached_are_left_out(series):
-    series[2, 3] = np.nan
+def test_a_step_that_some_replica_never_reached_is_a_gap_and_one_that_none_did_is_left_out(series):
+    series[2, 2:] = np.nan
+    series[:, 3] = np.nan
     line = curve(series, "x")
     assert list(line.x) == [0, 1, 10]
-    assert np.isfinite([line.y, line.low, line.high]).all()
+    for drawn in (line.y, line.low, line.high):
+        assert np.isfinite(drawn).tolist() == [True, True, False]
+    np.testing.assert_array_equal(line.samples, series.values[:, :3])
+
+
+def test_a_curve_of_which_a_replica_has_nothing_is_said_to_lack_it_and_not_to_be_unknown(series):
+    series[1] = np.nan
+    panel = Panel("t", "x", "y", [curve(series, "mine"), curve(series * np.nan, "lost")])
+    assert not_drawn(panel) == "Not drawn: some replica has no value of mine; no value is known of lost."
+
+
+def test_sentences_and_matrices_do_not_speak_of_survivors(series):
+    """The mean of what is left of diverged replicas would be another quantity."""
+    series[1] = np.nan
+    assert in_words(series[0, 0]) == f"{float(series[0, 0]):.2f}"
+    assert in_words(series) == percent(series) == "an unknown amount"
+    matrix = series.expand_dims(row=[0.0])
+    drawn = heatmaps("id", "t", "c", {"a": matrix}, ("row", "y"), ("step", "x"), "value")
+    assert np.isnan(drawn.panels["a"]).all()
+
+
+def test_matrices_beside_each_other_have_the_same_rows_and_columns(series):
+    one = series.expand_dims(row=[0.0])
+    other = one.assign_coords(step=[0, 1, 10, 21])
+    with pytest.raises(ValueError, match="the panel 'b' of 'id' has other rows or columns than the first"):
+        heatmaps("id", "t", "c", {"a": one, "b": other}, ("row", "y"), ("step", "x"), "value")
 
 
 def test_a_curve_goes_along_any_dimension_and_has_the_label_and_the_abscissae_asked_for(series):

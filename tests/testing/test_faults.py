@@ -227,6 +227,8 @@ def test_a_trial_is_found_by_its_module_or_made_of_a_study():
         find_trial("toy_decay:GAIN")
     with pytest.raises(ConfigError, match="--replicas = 3 is for a study"):
         find_trial("toy_decay:TRIAL", 3)
+    with pytest.raises(ConfigError, match="--replicas = 0 is out of range: allowed is >= 1"):
+        find_trial("tensor-power", 0)
 
 
 def test_the_study_s_own_package_is_the_one_around_its_module():

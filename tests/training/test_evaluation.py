@@ -9,7 +9,7 @@ import torch
 
 from featscope.streams import Streams
 from featscope.training import Answer, DivergedError, Evaluation, Measurement, Questionnaire, Recipe, Record, train
-from featscope.training.evaluation import MOST_BYTES, Later, in_bytes, in_words
+from featscope.training.evaluation import MOST_BYTES, Later, as_text, in_bytes
 
 GRID = {"length": (10, 20, 30), "depth": (0.0, 0.5)}
 ANSWERS = {
@@ -237,7 +237,7 @@ def test_texts_are_kept_over_the_grid():
     assert not rest
     assert name == "text:said:length:depth"
     assert kept.shape == (3, 2, MOST_BYTES)
-    assert in_words(kept[1, 1]) == "é 20 at 0.5\n"
+    assert as_text(kept[1, 1]) == "é 20 at 0.5\n"
     assert not evaluation().kept()
 
 
@@ -246,4 +246,4 @@ def test_texts_are_kept_over_the_grid():
     [("", ""), ("é" * 1500, "é" * 1024), ("a" + "é" * 1500, "a" + "é" * 1023), ("a\0b", "ab"), ("\ud800", "?")],
 )
 def test_long_and_odd_texts_are_stored_as_far_as_they_go(text, stored):
-    assert in_words(in_bytes(text)) == stored
+    assert as_text(in_bytes(text)) == stored

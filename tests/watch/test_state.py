@@ -43,6 +43,7 @@ def test_a_word_of_the_future_is_not_believed(tmp_path):
 
 
 def test_a_folder_with_verdicts_is_finished_and_another_version_is_noticed(tmp_path):
+    (tmp_path / "trajectory.nc").write_bytes(b"killed before its claims were judged")
     before = look(tmp_path)
     (tmp_path / "claims.json").write_text("{}")
     after = look(tmp_path)

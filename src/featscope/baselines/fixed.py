@@ -14,6 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
+from featscope.modules import evaluating
+
 PENALTIES = tuple(10.0**e for e in range(-3, 6))
 """Penalties that `ridge` chooses from."""
 
@@ -54,7 +56,11 @@ class TangentFeatures(TransformerMixin, BaseEstimator):
     """The gradient of a network's answer by its parameters, as they are (the empirical neural tangent features).
 
     Args:
-        network: any module that maps inputs ``[sample, input]`` to one answer each, ``[sample]`` or ``[sample, 1]``.
+        network: any module that maps inputs ``[sample, input]`` to one answer each, ``[sample]`` or ``[sample, 1]``;
+            it is run in evaluation mode.
+
+    Raises:
+        ValueError: the network is no module, or has more than one answer a sample.
     """
 
     def __init__(self, network: nn.Module | None = None):
@@ -76,9 +82,13 @@ class TangentFeatures(TransformerMixin, BaseEstimator):
         inputs = torch.as_tensor(validate_data(self, X, reset=False), dtype=first.dtype, device=first.device)
 
         def answer(parameters: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-            return torch.func.functional_call(network, parameters, (x[None],)).squeeze()
+            given = torch.func.functional_call(network, parameters, (x[None],))
+            if given.numel() != 1:
+                raise ValueError(f"network gives answers of shape {list(given.shape[1:])} a sample: allowed is one")
+            return given.squeeze()
 
-        gradients = torch.func.vmap(torch.func.grad(answer), (None, 0))(parameters, inputs)
+        with evaluating(network):
+            gradients = torch.func.vmap(torch.func.grad(answer), (None, 0))(parameters, inputs)
         return torch.cat([one.flatten(1) for one in gradients.values()], 1).cpu().numpy().astype(np.float64)
 
 

@@ -26,11 +26,10 @@ from featscope.claims.intervals import (
     quantile,
 )
 from featscope.claims.samples import require_of_law
-from featscope.claims.soundness import holding, never, require_sound
+from featscope.claims.soundness import Relation, holding, never, require_sound
 from featscope.claims.summary import Summary, welch
 
 Kind = Literal["identity", "bound", "ordering", "scaling"]
-Relation = Literal["=", "<=", ">=", "<", ">"]
 Verdict = Literal["holds", "fails", "undecided"]
 
 _UNLIKELY = 0.2  # chance that the spread is above what `Claim.replicas_needed` takes it for
@@ -119,7 +118,7 @@ class Claim:
             ValueError: see `require_sound` and `require_of_law`.
         """
         tolerance, range = float(tolerance), (float(range[0]), float(range[1]))
-        require_sound(law, tolerance, range)
+        require_sound(relation, law, tolerance, range)
         found = np.asarray(samples, dtype=np.float64)
         counted = np.asarray(trials, dtype=np.float64)
         require_of_law(found, law, counted)
@@ -165,7 +164,12 @@ class Claim:
             against: the mean of other replicas, which is taken off; degrees of freedom are those of `welch`. If
                 either error is 0, nothing is known of that side's spread, and the claim is undecided.
             **about: the other fields.
+
+        Raises:
+            ValueError: see `require_sound`.
         """
+        tolerance = float(tolerance)
+        require_sound(relation, "mean", tolerance, (-inf, inf))
         sides = [side for side in (summary, against) if side is not None]
         known = all(side.n for side in sides)
         error = freedom = None

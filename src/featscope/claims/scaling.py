@@ -12,5 +12,4 @@ def fitted_exponent(
     Values that are not positive have no logarithm: their replica's exponent is NaN.
     """
     log_x = np.log(x) - np.log(x).mean()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (np.log(y) @ log_x) / (log_x @ log_x)
+    return (np.log(np.where(y > 0, y, np.nan)) @ log_x) / (log_x @ log_x)

@@ -1,12 +1,14 @@
-"""What a claim must be to say something: its law, what it accepts, and what can be measured."""
+"""What a claim must be to say something: its relation, its law, what it accepts, and what can be measured."""
 
 from difflib import get_close_matches
 from math import inf, isfinite
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from featscope.claims.intervals import Law
+
+Relation = Literal["=", "<=", ">=", "<", ">"]
 
 _WORST: tuple[Law, ...] = ("exact", "extreme")
 """Laws whose interval may be a point."""
@@ -28,20 +30,23 @@ def require_declared(source: str, relation: str, within: float | None, law: Law,
         raise ValueError(f"within = {within!r} beside a bound: {NO_TOLERANCE}")
     if within is not None and not 0 <= within < inf:
         raise ValueError(f"within = {within!r} is out of range: allowed is a finite number >= 0")
-    require_sound(law, within or 0.0, ends)
+    require_sound(relation, law, within or 0.0, ends)
 
 
-def require_sound(law: Law, tolerance: float, ends: tuple[float, float]) -> None:
+def require_sound(relation: str, law: Law, tolerance: float, ends: tuple[float, float]) -> None:
     """See that a claim can be judged so.
 
     Args:
+        relation: of what is measured to what is predicted.
         law: what the measurement is.
         tolerance: half-width around what is predicted; NaN if it is not known.
         ends: of what can be measured.
 
     Raises:
-        ValueError: there is no such law, the tolerance is below 0, or the ends are in the wrong order.
+        ValueError: there is no such relation or law, the tolerance is below 0, or the ends are in the wrong order.
     """
+    if relation not in (relations := get_args(Relation)):
+        raise ValueError(f"relation = {relation!r} is unknown: allowed is one of {', '.join(relations)}")
     if law not in (known := get_args(Law)):
         near = get_close_matches(str(law), known, 1)
         raise ValueError(

@@ -19,7 +19,7 @@ from featscope.runs.execute import Outcome
 from featscope.runs.folder import RunFolder
 from featscope.runs.lock import locked
 from featscope.studies import Study
-from featscope.studies.scaling import ScalingStudy, in_words, laws_of
+from featscope.studies.scaling import ScalingStudy, laws_of, trend_in_words
 from featscope.trends import ClaimTrend
 
 
@@ -73,7 +73,7 @@ def tell_trends(study: Study, outcome: Outcome) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print(_verdicts(study, trends))
     for key, found in trends.items():
-        console.print(f"[bold]{escape(key)}[/bold]  {in_words(found, ladder.name)} {laws_of(found)}".rstrip())
+        console.print(f"[bold]{escape(key)}[/bold]  {trend_in_words(found, ladder.name)} {laws_of(found)}".rstrip())
     print(study.story(outcome.runs, outcome.claims).found)
     if how_sure := worth(outcome.claims):
         print(how_sure)

@@ -88,7 +88,10 @@ class ProjectedInputs:
 def projected_noise(
     weight: Float[Tensor, "replica neuron input"], std: Float[Tensor, "replica 1 1"], count: int, draws: Draws
 ) -> Float[Tensor, "replica batch neuron"]:
-    """σ Ξ Wᵀ for ``count`` fresh rows of Ξ that nothing else will look at; gradients have their exact law."""
+    """σ Ξ Wᵀ for ``count`` fresh rows of Ξ that nothing else will look at; gradients have their exact law.
+
+    Of one backward pass: a second one raises a ValueError.
+    """
     return _Projection.apply(weight, std, count, draws)
 
 
@@ -99,12 +102,18 @@ class _Projection(torch.autograd.Function):
     def forward(ctx: Any, weight: Tensor, std: Tensor, count: int, draws: Draws) -> Tensor:
         seen = Seen.by(weight.detach(), std, count, draws)
         ctx.save_for_backward(*seen)
-        ctx.draws = draws
+        ctx.draws, ctx.pulled = draws, False
         return seen.projections().mT  # a neuron's values lie side by side
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, pull: Tensor) -> tuple[Tensor, None, None, None]:
+        if ctx.pulled:
+            raise ValueError(
+                "projected noise has two gradients asked of it, which would be of two draws: take them of the sum of "
+                "the losses, or dense noise"
+            )
+        ctx.pulled = True
         return Seen(*ctx.saved_tensors).slope(pull, ctx.draws), None, None, None
 
 

@@ -23,13 +23,18 @@ def first_batches(batches: Iterable[Any], samples: int) -> tuple[list[Any], bool
     _refuse_single(batches)
     found: list[Any] = []
     count = 0
-    for batch in batches:
-        if count >= samples:
-            return found, True
-        if size := size_of(batch):
-            found.append(copied(batch))
-            count += size
-    return found, False
+    idle = getattr(batches, "_iterator", batches) is None  # a loader with persistent workers that none has read yet
+    try:
+        for batch in batches:
+            if count >= samples:
+                return found, True
+            if size := size_of(batch):
+                found.append(copied(batch))
+                count += size
+        return found, False
+    finally:
+        if idle:
+            batches._iterator = None  # type: ignore[attr-defined]  # or it draws no seed when it is first read
 
 
 def _refuse_single(batches: Any) -> None:

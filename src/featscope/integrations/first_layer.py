@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from featscope.modules import evaluating
 from featscope.probes.gradient_outer_product import has_gram
-from featscope.probes.of_module import evaluating
 
 _NO_LAYERS = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.RMSNorm)  # though their weights may be matrices
 

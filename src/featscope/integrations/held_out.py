@@ -1,7 +1,6 @@
 """Held-out samples of a loader, and how a model that was not built here is run on them."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -12,13 +11,10 @@ from torch import Tensor, nn
 from featscope.integrations.batches import copied, first_batches, run_model, size_of
 from featscope.integrations.labels import labels_of_all
 from featscope.integrations.rows import one_row_a_sample, refuse_maps, refuse_other_axes
-from featscope.probes.of_module import evaluating, kept
+from featscope.modules import evaluating, kept, uncompiled
 
 Run = Callable[[nn.Module, Any], Any]
 Reduce = Callable[[Any], Tensor]
-
-_COMPILED = "_orig_mod"
-"""Where what `torch.compile` gives has the module that it was given."""
 
 
 class HeldOut:
@@ -47,7 +43,7 @@ class HeldOut:
 
     def run(self, model: nn.Module, batch: Any) -> Any:
         """What a model puts out on a copy of a batch, in which it may work in place."""
-        with _as_written(model):
+        with uncompiled(model):
             return self._run(model, copied(batch))
 
     @torch.no_grad()
@@ -80,35 +76,11 @@ class HeldOut:
                     rows.append(row.float().cpu().clone())  # a view would keep all that it is of
         finally:
             hook.remove()
-        found = torch.cat(rows)
-        if found.ndim != 2 or len(found) != self.samples:
+        unlike = [row for row in rows if row.ndim != 2 or row.shape[1] != rows[0].shape[-1]]
+        found = unlike[0] if unlike else torch.cat(rows)
+        if unlike or len(found) != self.samples:
             raise ValueError(
                 f"at = {at!r} is out of range: features have shape {list(found.shape)} for {self.samples} samples, "
                 "allowed is [sample, dimension]. Say with `reduce` how to make one row a sample of what is put out."
             )
         return found
-
-
-def unwrapped(model: nn.Module, *names: str) -> tuple[nn.Module, list[str]]:
-    """The model behind `torch.compile` and DistributedDataParallel, and names of parts as that one has them.
-
-    Its forward waits for no other processes, and is not compiled without the hooks of a look.
-    """
-    plain = [".".join(one for one in name.split(".") if one != _COMPILED) for name in names]
-    while True:
-        behind = getattr(model, _COMPILED, None)
-        if isinstance(behind, nn.Module):
-            model = behind
-        elif isinstance(model, nn.parallel.DistributedDataParallel):
-            model = model.module
-            plain = [f"{name}.".removeprefix("module.").removesuffix(".") for name in plain]
-        else:
-            return model, plain
-
-
-@contextmanager
-def _as_written(model: nn.Module) -> Iterator[None]:
-    """Run parts that `torch.compile` has wrapped as they were written: Dynamo sees no hook that comes later."""
-    compiled = any(isinstance(getattr(part, _COMPILED, None), nn.Module) for part in model.modules())
-    with torch.compiler.set_stance("force_eager") if compiled else nullcontext():
-        yield

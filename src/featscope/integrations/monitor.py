@@ -15,10 +15,11 @@ from torch import Tensor, distributed, nn
 from featscope.evaluation import accuracy_by_class, leave_one_out_labels
 from featscope.integrations.batches import first_batches
 from featscope.integrations.first_layer import first_layer
-from featscope.integrations.held_out import HeldOut, Reduce, Run, unwrapped
+from featscope.integrations.held_out import HeldOut, Reduce, Run
 from featscope.integrations.pace import Pace
 from featscope.integrations.rows import tensor_of
 from featscope.integrations.undisturbed import same_draws, undisturbed
+from featscope.modules import unwrapped
 from featscope.options import ConfigError
 from featscope.probes import collapse, layer_agreement
 from featscope.runs.environment import environment, with_history

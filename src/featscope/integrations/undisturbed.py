@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from featscope.probes.of_module import every_part
+from featscope.modules import every_part
 
 _GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 _DEPTH = 4  # of attributes of attributes: such as a generator of a transform of a data set of a subset of a loader

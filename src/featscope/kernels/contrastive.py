@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from featscope.kernels import LossAndGradient, rows
 from featscope.kernels.draws import WRITERS
 from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, function, parts
+from featscope.kernels.machine import floats
 from featscope.kernels.products import product, room
 
 
@@ -25,8 +25,8 @@ def gradient(
     For tensors that `featscope.kernels.suits` says yes to, whose rows lie one after the other within a replica.
     """
     (replicas, batch, inputs), keys, neurons = anchor.shape, negatives.shape[1], weight.shape[1]
-    loss, slope = torch.empty(replicas), torch.empty(weight.shape)
-    way = torch.empty(length(batch, keys, inputs, neurons))
+    loss, slope = floats(replicas), floats(*weight.shape)
+    way = floats(length(batch, keys, inputs, neurons))
     apart = anchor.stride(0), positive.stride(0), negatives.stride(0)
     arrays = weight, threshold, anchor, positive, negatives, loss, slope, way
     function(_gradient)(*(array.data_ptr() for array in arrays), *apart, replicas, batch, keys, inputs, neurons)
@@ -56,8 +56,8 @@ def step(
         address: number of the first of `blocks`, then two words of the step and two of the key.
     """
     (batch, keys), (chance, std), (replicas, inputs, features) = sizes, law, dictionary.shape
-    loss, slope, neurons = torch.empty(replicas), torch.empty(weight.shape), weight.shape[1]
-    way = torch.empty(length(batch, keys, inputs, neurons, features))
+    loss, slope, neurons = floats(replicas), floats(*weight.shape), weight.shape[1]
+    way = floats(length(batch, keys, inputs, neurons, features))
     arrays = weight, threshold, dictionary, numbers, loss, slope, way
     counts = replicas, batch, keys, inputs, neurons, features
     bounds = chance / 2, 1 - chance / 2

@@ -9,7 +9,6 @@ from ctypes import addressof, c_int32
 from functools import partial
 from itertools import pairwise
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -26,6 +25,7 @@ from featscope.kernels.contrastive import (
     speak,
 )
 from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, function, parts
+from featscope.kernels.machine import floats
 from featscope.kernels.products import room
 from featscope.kernels.teams import arrive_and_wait, at_once, other_threads_first
 
@@ -50,9 +50,9 @@ def step(
     """What `featscope.kernels.contrastive.step` gives of one replica, for a batch that `is_divisible`."""
     (batch, keys), (chance, std), (_, inputs, features) = sizes, law, dictionary.shape
     neurons = weight.shape[1]
-    losses, slope, counts = torch.empty(threads), torch.empty(weight.shape), (batch, keys, inputs, neurons, features)
+    losses, slope, counts = floats(threads), floats(*weight.shape), (batch, keys, inputs, neurons, features)
     barrier = c_int32(0)
-    way, panels = torch.empty(sum(_sizes(*counts))), torch.empty(threads, room(sum(counts)))
+    way, panels = floats(sum(_sizes(*counts))), floats(threads, room(sum(counts)))
     anchors, negatives, by_neuron = (_shares(of, threads) for of in (batch, keys, neurons))
     layer, law_of = (weight, threshold, dictionary, numbers), (chance / 2, 1 - chance / 2, std)
     share = function(_share)  # compiled once, before threads begin

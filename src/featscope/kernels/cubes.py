@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from featscope.kernels.loops import Array, Code, Whole, function
+from featscope.kernels.machine import floats
 
 _Sums = Float[Tensor, "replica batch neuron"]
 
@@ -29,7 +30,7 @@ def views(
 def sums(z: Tensor, in_first: Tensor) -> tuple[_Sums, _Sums]:
     """The same without autograd."""
     replicas, neurons, batch, patches = z.shape
-    first, second = torch.empty(replicas, batch, neurons), torch.empty(replicas, batch, neurons)
+    first, second = floats(replicas, batch, neurons), floats(replicas, batch, neurons)
     addresses = (tensor.data_ptr() for tensor in (z, in_first, first, second))
     function(_summed)(*addresses, replicas, neurons, batch, patches)
     return first, second

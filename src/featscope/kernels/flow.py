@@ -40,9 +40,9 @@ def compiled(velocity: Velocity, states: int, constants: int, tableau: Tableau) 
     ) -> tuple[Float[Tensor, "state trajectory"], Float[Tensor, "state trajectory"]]:
         count, given = y.shape[1], layout.given
         blocks = -(-count // LANES)
-        passed = torch.ones(given, blocks * LANES, dtype=torch.float64)  # ones, where there is no trajectory
+        passed = torch.ones(given, blocks * LANES, dtype=torch.float64, device="cpu")  # where there is no trajectory
         torch.cat([y, of, h[None]], out=passed[:, :count])
-        memory = torch.empty(blocks, given + 2 * states, LANES, dtype=torch.float64)
+        memory = torch.empty(blocks, given + 2 * states, LANES, dtype=torch.float64, device="cpu")
         memory[:, :given] = passed.view(given, blocks, LANES).transpose(0, 1)
         step(memory.data_ptr(), blocks)
         ends = memory[:, given:].transpose(0, 1).reshape(2 * states, -1)[:, :count]

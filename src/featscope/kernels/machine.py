@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
+import torch
+from torch import Tensor
 
 from featscope.kernels.code_cache import remembered
 
@@ -54,6 +56,11 @@ def lanes() -> int:
     """How many float32s a register holds."""
     features = llvm.get_host_cpu_features()
     return 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
+
+
+def floats(*shape: int) -> Tensor:
+    """Room for what machine code writes: float32s on the processor, whatever torch makes by default."""
+    return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
 def intrinsics() -> str:

@@ -6,13 +6,13 @@ noise is read where it lies, also by several replicas, and no array of inputs is
 
 from functools import lru_cache
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from featscope.kernels import LossAndGradient, rows
 from featscope.kernels.contrastive import laid_out
 from featscope.kernels.loops import Array, Code, Number, W, Whole, Words, Write, function
+from featscope.kernels.machine import floats
 from featscope.kernels.products import product, room
 
 
@@ -42,8 +42,8 @@ def gradient(
     """
     (replicas, samples, features), (neurons, inputs) = codes.shape, weight.shape[1:]
     batch = samples // 2
-    loss, slope = torch.empty(replicas), torch.empty(weight.shape)
-    way = torch.empty(sum(_made(batch, inputs, neurons, features)))
+    loss, slope = floats(replicas), floats(*weight.shape)
+    way = floats(sum(_made(batch, inputs, neurons, features)))
     arrays = (
         weight,
         threshold,

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from featscope.kernels.loops import Array, Code, Number, Whole, function
+from featscope.kernels.machine import floats
 
 
 def largest(
@@ -24,7 +25,7 @@ class _Largest(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         images, channels, height, width = x.shape
-        out = torch.empty(images, channels, height // 2, width // 2)
+        out = floats(images, channels, height // 2, width // 2)
         function(_pooled)(x.data_ptr(), out.data_ptr(), images * channels, height, width)
         ctx.save_for_backward(x)
         return out

@@ -8,12 +8,11 @@ are 32.
 
 from functools import lru_cache
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from featscope.kernels.loops import Array, Code, Number, W, Whole, Write, function, parts
-from featscope.kernels.machine import lanes
+from featscope.kernels.machine import floats, lanes
 from featscope.kernels.vectors import First, read, spread, transposed, write, zeros
 
 _ACROSS = 2  # vectors in a row of a tile, but for a last panel that one covers
@@ -32,8 +31,8 @@ def multiplied(
     contiguous.
     """
     (replicas, rows, depth), columns = a.shape, b.shape[2]
-    out = torch.empty(replicas, rows, columns) if onto is None else onto
-    turned, panels = b.stride(2) != 1, torch.empty(room(depth))
+    out = floats(replicas, rows, columns) if onto is None else onto
+    turned, panels = b.stride(2) != 1, floats(room(depth))
     function(_batched(turned, onto is not None))(
         *(a.data_ptr(), *a.stride(), b.data_ptr(), b.stride(0), b.stride(2 if turned else 1)),
         *(out.data_ptr(), *out.stride()[:2], panels.data_ptr(), replicas, rows, depth, columns, times),

@@ -9,6 +9,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from featscope.kernels.loops import Array, Bits, Code, Number, Whole, Write, function
+from featscope.kernels.machine import floats
 
 
 def _run(write: Write, sizes: tuple[int, ...], *arguments: Tensor | int | float) -> None:
@@ -70,7 +71,7 @@ def halves(
         x: rows one after the other within a replica.
         coins: eight in a byte, the lowest bit first; a row begins with a byte.
     """
-    ones, zeros = (torch.empty(x.shape, device=x.device) for _ in range(2))
+    ones, zeros = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for _ in range(2))
     _run(_halves, x.shape, x, coins, ones, zeros, *x.shape, x.stride(0), coins.shape[1], -(-x.shape[2] // 8))
     return ones, zeros
 
@@ -141,7 +142,7 @@ def contrast(
 
     What is in ``similarity`` becomes ℓ_s/K.
     """
-    loss, pull = torch.empty(len(anchor)), torch.empty_like(anchor)
+    loss, pull = floats(len(anchor)), torch.empty_like(anchor)
     addresses = (tensor.data_ptr() for tensor in (similarity, anchor, positive, pull, loss))
     function(contrasted)(*addresses, *similarity.shape, anchor.shape[-1], similarity.shape[1])
     return loss, pull
@@ -187,7 +188,7 @@ def within_batch(similarity: Float[Tensor, "replica batch batch"]) -> Float[Tens
 
     What is in ``similarity`` becomes ℓ_s/K, less 1/K on the diagonal.
     """
-    loss = torch.empty(len(similarity))
+    loss = floats(len(similarity))
     function(contrasted_within)(similarity.data_ptr(), loss.data_ptr(), *similarity.shape[:2])
     return loss
 

@@ -30,7 +30,8 @@ class ContrastiveRegularizer:
         weight: λ. The dissertation has 0.1 with MoCo's loss and 1 with SimCLR's.
 
     Attributes:
-        first: NT-Xent at the first call with gradients, in nats and without λ; None before.
+        first: NT-Xent at the first call with gradients, in nats and without λ; None before. A training that is resumed
+            sets it to what it was: what was trained may be small by now.
 
     Raises:
         ConfigError: the temperature is not above 0, or the weight below 0.
@@ -70,7 +71,7 @@ class ContrastiveRegularizer:
         value = self._loss(anchor, positive)
         if self.first is None and torch.is_grad_enabled():  # a validation before training looks at other views
             found = float(value.detach())
-            if not LEAST <= found < float("inf"):
+            if not (LEAST if self.weight else 0) <= found < float("inf"):
                 raise ConfigError(
                     f"the contrastive term begins at {found:.2g} nats: allowed is {LEAST:g} or more, as a smaller one "
                     f"has next to no gradient. There are {len(anchor)} pairs, and temperature = {self.temperature:g}: "

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import softplus
 
 from featscope.losses.similarity import Masked, Representations, paired, products, require_pairs, require_rows
 from featscope.numbers import as_written, per_replica, wide
@@ -20,7 +21,7 @@ class InfoNCE:
 
     Similarities are inner products of unnormalised representations; a batch is ``[*replica, batch, neuron]``, or a
     `Masked` pair of a pruned network. Gradients flow through the anchors only. It works in float32 at least, under
-    autocast too.
+    autocast too. Negatives are those that are given: of other processes it knows nothing, where `NTXent` has theirs.
 
     Attributes:
         temperature: τ.
@@ -55,7 +56,9 @@ class InfoNCE:
             anchor, positive, negatives = (_wide(part) for part in (anchor, positive, negatives))
             anchor = self._over_temperature(anchor)
             own, others = paired(anchor, positive), _LogSumExp.apply(products(anchor, negatives))
-            return self._scaled((torch.logaddexp(own, others) - own).mean(-1))
+            return self._scaled(
+                softplus(others - own).mean(-1)
+            )  # logaddexp(own, others) - own would lose its last digits
 
     def in_batch(self, anchor: Representations, positive: Representations) -> Float[Tensor, "*replica"]:
         """The loss of each replica, in nats (times τ), where other pairs' positives are an anchor's negatives.

@@ -38,6 +38,7 @@ class NTXent:
 
     def __post_init__(self) -> None:
         require(self, "temperature", self.temperature > 0, "> 0")
+        require(self, "normalize", isinstance(self.normalize, bool), "True or False")
 
     def __call__(
         self, anchor: Float[Tensor, "batch neuron"], positive: Float[Tensor, "batch neuron"]

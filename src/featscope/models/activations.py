@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from featscope.modules import evaluating, uncompiled, unwrapped
+
 
 def activations(
     module: nn.Module,
@@ -21,7 +23,8 @@ def activations(
     A submodule that runs several times in one pass (a shared ReLU) is read at its last time.
 
     Args:
-        module: any module that maps a batch; it is called as ``module(x)`` in its present mode.
+        module: any module that maps a batch; it is called as ``module(x)`` in evaluation mode, and back in its own
+            afterwards.
         names: names of submodules as `nn.Module.named_modules` has them; "" is ``module`` itself.
         x: inputs, the first axis the batch.
         batch: most inputs in one pass.
@@ -40,9 +43,10 @@ def activations(
     def keep(name: str, _module: nn.Module, _inputs: Any, output: Tensor) -> None:
         latest[name] = output.detach().clone()  # what comes after may work in place
 
-    with ExitStack() as hooks, torch.no_grad():
-        for name in names:
-            hooks.enter_context(module.get_submodule(name).register_forward_hook(partial(keep, name)))
+    module, plain = unwrapped(module, *names)
+    with ExitStack() as hooks, evaluating(module), uncompiled(module), torch.no_grad():
+        for name, at in zip(names, plain, strict=True):
+            hooks.enter_context(module.get_submodule(at).register_forward_hook(partial(keep, name)))
         for part in x.split(batch):
             latest.clear()
             module(part)

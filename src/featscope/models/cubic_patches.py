@@ -82,7 +82,8 @@ def views_of_cubes(
 ) -> tuple[Float[Tensor, "replica batch neuron"], Float[Tensor, "replica batch neuron"]]:
     """Σ_p z³ over the patches where ``in_first`` is 1, and over those where it is 0."""
     by_neuron = z.permute(0, 3, 1, 2)
-    if by_neuron.is_contiguous() and in_first.is_contiguous() and suits(z.detach(), in_first):
+    lie = by_neuron.is_contiguous() and in_first.is_contiguous() and in_first.shape == z.shape[:3]
+    if lie and suits(z.detach(), in_first):
         from featscope.kernels.cubes import views
 
         return views(by_neuron, in_first)

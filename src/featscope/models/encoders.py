@@ -208,12 +208,26 @@ def _norm(channels: int) -> nn.GroupNorm:
     return nn.GroupNorm(gcd(channels, 8), channels)
 
 
+def require_one(draws: Draws) -> None:
+    """Refuse several replicas of what is one network.
+
+    Raises:
+        ValueError: there are several.
+    """
+    if draws.replicas != 1:
+        raise ValueError(f"replicas = {draws.replicas}: allowed is 1, as an encoder is one network")
+
+
 def initialise(module: M, draws: Draws) -> M:
     """Set all weights from ``draws``: He-normal matrices and filters, zero biases, norms as they are built.
 
     PyTorch's own initialisation draws from one global generator, which worker threads share; layers are made by
     `torch.nn.utils.skip_init`, which draws nothing.
+
+    Raises:
+        ValueError: there are several replicas: a module is one network.
     """
+    require_one(draws)
     for part in module.modules():
         if isinstance(part, nn.Conv2d | nn.Linear):
             fan_in = part.weight[0].numel()

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.utils import skip_init
 
-from featscope.models.encoders import initialise
+from featscope.models.encoders import initialise, require_one
 from featscope.models.prediction_head import IdentityInit
 from featscope.options import require, require_word
 from featscope.streams import Draws
@@ -71,6 +71,7 @@ class PredictionHead:
 @torch.no_grad()
 def _as_torch_begins(layer: nn.Linear, draws: Draws) -> nn.Linear:
     """PyTorch's initial law of a linear layer, uniform within ±1/√inputs, from ``draws``."""
+    require_one(draws)
     for parameter in (layer.weight, layer.bias):
         parameter.copy_((2 * draws.uniform(*parameter.shape)[0] - 1) / sqrt(layer.in_features))
     return layer

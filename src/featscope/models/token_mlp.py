@@ -73,7 +73,15 @@ class TokenMLPNetwork(SymmetricReLUNetwork):
         Args:
             x: sequences ``[*replica, batch, token, input]``; under uniform attention also their mean tokens
                 ``[*replica, batch, input]``, or what projects them.
+
+        Raises:
+            ValueError: mean tokens under another attention, as of a source that was told since that they will do.
         """
+        if self.attention != "uniform" and (isinstance(x, Projectable) or x.ndim <= self.weight.ndim):
+            raise ValueError(
+                f"attention = {self.attention!r} looks at tokens, and mean tokens were given: another network "
+                "was built on this source, which wants no more than these. Give each a source of its own."
+            )
         if isinstance(x, Projectable):
             return self.tokens * soft_threshold(x.project(self.weight), self.bias)
         if self.attention == "uniform":

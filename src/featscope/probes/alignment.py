@@ -7,14 +7,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from featscope.numbers import in_double, unit_vectors
+from featscope.numbers import as_written, in_double, unit_vectors
 
 
 def alignment(
     weight: Float[Tensor, "*replica neuron input"], dictionary: Float[Tensor, "*replica input feature"]
 ) -> Float[Tensor, "*replica neuron feature"]:
     """Cosines <w_i, M_j>/||w_i|| of neurons and (orthonormal) features; 0 for a neuron without weights."""
-    return (weight @ dictionary) / _norm(weight)[..., None]
+    with as_written(weight.device):
+        return (weight @ dictionary) / _norm(weight)[..., None]
 
 
 def feature_energy(cosines: Float[Tensor, "*replica neuron feature"]) -> Float[Tensor, "*replica neuron"]:
@@ -23,13 +24,13 @@ def feature_energy(cosines: Float[Tensor, "*replica neuron feature"]) -> Float[T
 
 
 def singletons(cosines: Float[Tensor, "*replica neuron feature"]) -> Bool[Tensor, "*replica neuron"]:
-    """Neurons that hold one feature: some squared cosine exceeds 1/2."""
+    """Neurons that hold one feature: some squared cosine exceeds 1/2. Of a neuron whose cosines are NaN it is false."""
     return cosines.square().amax(-1) > 0.5
 
 
 def coverage(cosines: Float[Tensor, "*replica neuron feature"]) -> Float[Tensor, "*replica"]:
-    """The share of features that are held by at least one singleton neuron."""
-    return (cosines.square() > 0.5).any(-2).float().mean(-1)
+    """The share of features that are held by at least one singleton neuron; NaN where a cosine is NaN."""
+    return (cosines.square() > 0.5).any(-2).float().mean(-1).where(~cosines.isnan().any(-1).any(-1), nan)
 
 
 def owner(cosines: Float[Tensor, "*replica neuron feature"]) -> Int[Tensor, "*replica neuron"]:

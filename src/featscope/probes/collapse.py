@@ -1,7 +1,8 @@
 """Whether representations have collapsed: to a point, or to few dimensions.
 
 Everything is computed in float64 over the last two axes, samples and dimensions. A dimension counts as constant when
-its deviation is no more than float32 rounding of its values.
+its deviation is no more than float32 rounding of its values. What is not finite leaves nothing to be said: the result
+is NaN.
 """
 
 from dataclasses import dataclass
@@ -41,7 +42,9 @@ def singular_spectrum(embeddings: Embeddings) -> Float[Tensor, "*replica value"]
     These are the standard deviations along the principal axes; their squares sum to the total variance.
     """
     centred = _centred(embeddings)
-    return torch.linalg.svdvals(centred) / centred.shape[-2] ** 0.5
+    known = centred.isfinite().flatten(-2).all(-1)[..., None]
+    found = torch.linalg.svdvals(centred.where(known[..., None], 0.0)) / centred.shape[-2] ** 0.5
+    return found.where(known, torch.nan)
 
 
 def effective_rank(embeddings: Embeddings) -> Float[Tensor, "*replica"]:
@@ -66,13 +69,15 @@ def correlation_matrix(embeddings: Embeddings) -> Float[Tensor, "*replica dimens
 
 def off_diagonal(correlations: Float[Tensor, "dimension other"]) -> Float[Tensor, " pair"]:
     """Of a matrix of correlations, those of two dimensions that vary: one that does not has none with itself."""
-    varies = correlations.diagonal() > 0.5
+    varies = ~(correlations.diagonal() <= 0.5)  # or is not known
     matrix = correlations[varies][:, varies]
     return matrix[torch.ones_like(matrix, dtype=torch.bool).triu(1)]
 
 
 def in_order(correlations: Float[Tensor, "dimension other"]) -> Float[Tensor, "dimension other"]:
-    """A matrix of correlations to look at: dimensions by their part in its largest eigenvector."""
+    """A matrix of correlations to look at: dimensions by their part in its largest eigenvector; as it is with NaN."""
+    if not correlations.isfinite().all():
+        return correlations
     order = torch.linalg.eigh(correlations).eigenvectors[:, -1].argsort()
     return correlations[order][:, order]
 
@@ -86,7 +91,7 @@ def mean_correlation(embeddings: Float[Tensor, "sample dimension"]) -> Float[Ten
     if embeddings.ndim != 2:
         raise ValueError(f"embeddings have shape {tuple(embeddings.shape)}; allowed is [sample, dimension]")
     z = standardised(embeddings)
-    z = z[:, z.square().mean(0) > 0.5]
+    z = z[:, ~(z.square().mean(0) <= 0.5)]  # those that vary, or are not known
     dimensions, total = z.shape[1], z.new_zeros(())
     for first in range(0, dimensions, _ROWS):
         rows = z[:, first : first + _ROWS].mT @ z[:, first:] / len(z)

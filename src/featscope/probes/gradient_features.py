@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from featscope.numbers import in_double, unit_vectors
-from featscope.probes.of_module import Entry, batch_input, evaluating
+from featscope.modules import evaluating
+from featscope.numbers import as_written, in_double, unit_vectors
+from featscope.probes.of_module import Entry, batch_input
 
 _CHUNK = 2**24  # activations at a time
 _MOST = 20  # directions of a gradient-feature set
@@ -35,10 +36,11 @@ def simplified_gradient(
     """
     total = torch.zeros_like(weight, dtype=torch.promote_types(weight.dtype, torch.float32))
     step = max(1, _CHUNK // max(1, weight[..., 0].numel()))
-    for start in range(0, x.shape[-2], step):
-        part, signs = x[..., start : start + step, :], y[..., start : start + step]
-        active = (weight @ part.mT > bias[..., None]).to(x.dtype)
-        total += active * signs[..., None, :] @ part
+    with as_written(weight.device):
+        for start in range(0, x.shape[-2], step):
+            part, signs = x[..., start : start + step, :], y[..., start : start + step]
+            active = (weight @ part.mT > bias[..., None]).to(x.dtype)
+            total += active * signs[..., None, :] @ part
     return total / x.shape[-2]
 
 
@@ -86,8 +88,8 @@ def simplified_gradient_of_layer(
 
     Raises:
         AttributeError: there is no submodule of that name.
-        ValueError: no batches, or none with labels, or others than -1 and 1, also by ``signs``; the submodule is no
-            linear layer, did not run, or got anything but ``[sample, input]``.
+        ValueError: no batches, or none with labels, or others than -1 and 1, also by ``signs``, or not one a sample;
+            the submodule is no linear layer, did not run, or got anything but ``[sample, input]``.
     """
     layer = module.get_submodule(at)
     if not isinstance(layer, nn.Linear):
@@ -108,6 +110,7 @@ def simplified_gradient_of_layer(
                         "give signs=lambda y: 2.0 * y - 1."
                     )
                 y = (y if signs is None else signs(y)).to(layer.weight)
+                y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
                 if (others := y[(y != 1) & (y != -1)]).numel():
                     raise ValueError(
                         f"signs gives {others[0].item():g}: allowed are -1 and 1. For one class and all others give "
@@ -116,6 +119,8 @@ def simplified_gradient_of_layer(
                 if not seen or seen[-1].ndim != 2 or len(seen[-1]) != len(y):
                     got = f"an input of shape {tuple(seen[-1].shape)}" if seen else "nothing"
                     raise ValueError(f"at = {at!r} is out of range: it got {got}, allowed is [sample, input]")
+                if y.ndim != 1:
+                    raise ValueError(f"labels have shape {list(y.shape)}: allowed is one a sample, [sample]")
                 total += in_double(len(y) * simplified_gradient(layer.weight, bias, seen[-1], y))
                 count += len(y)
     finally:

@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featscope.numbers import in_double
-from featscope.probes.of_module import Entry, batch_input, evaluating
+from featscope.modules import evaluating
+from featscope.numbers import as_written, in_double
+from featscope.probes.of_module import Entry, batch_input
 
 _ROWS = 4096  # gradients that are brought to float64 at once
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -48,7 +49,8 @@ def average_gradient_outer_product(
             for place in range(len(outputs)):
                 (slope,) = torch.autograd.grad(outputs[place], x, retain_graph=place + 1 < len(outputs))
                 rows = slope.flatten(1).to("cpu", torch.promote_types(slope.dtype, torch.float32))
-                total = total + rows.mT @ rows
+                with as_written(rows.device):
+                    total = total + rows.mT @ rows
             count += len(x)
     if not count:
         raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
@@ -109,6 +111,8 @@ def layer_agreement(
                 out = output(batch)
                 if not seen:
                     raise ValueError(f"at = {at!r} is out of range: this layer did not run")
+                if torch.is_inference_mode_enabled():
+                    raise ValueError("torch.inference_mode is on, and there are no gradients in it: leave it for this")
                 if not seen[-1].requires_grad:
                     raise ValueError(f"at = {at!r} is out of range: this layer is frozen, and no gradient reaches it")
                 along = (2 * torch.randint(2, out.shape, generator=generator) - 1).to(out)

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 
+from featscope.modules import evaluating, kept, uncompiled, unwrapped
 from featscope.probes.collapse import Collapse, collapse_of
 
 Entry = int | str
@@ -72,10 +72,11 @@ def _embed(
     entries: Mapping[str, Entry],
     reduce: Callable[[Any], Tensor] | None,
 ) -> list[Float[Tensor, "sample dimension"]]:
+    module, (at,) = unwrapped(module, at)
     parameter = next(module.parameters(), None)
     device = parameter.device if parameter is not None else None
     found: list[list[Tensor]] = [[] for _ in entries]
-    with evaluating(module), _outputs_of(module.get_submodule(at)) as outputs:
+    with evaluating(module), uncompiled(module), _outputs_of(module.get_submodule(at)) as outputs:
         for batch in batches:
             for rows, (option, entry) in zip(found, entries.items(), strict=True):
                 outputs.clear()
@@ -92,36 +93,6 @@ def _embed(
     if not found[0]:
         raise ValueError("there are no batches; an iterator that has been used up is empty, a DataLoader is not")
     return [torch.cat(rows) for rows in found]
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """In evaluation mode, and back by ``train``: a part may keep what it computes in that mode until it is called."""
-    modes = [(part, part.training) for part in every_part(module)]
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, training in modes:
-            if part.training != training:
-                part.train(training)
-        for part, training in modes:  # which calls of ``train`` above may have changed
-            part.training = training
-
-
-def every_part(module: nn.Module) -> list[nn.Module]:
-    """All parts of a module, and what one has beside it, not in it, as a Pruner what it prunes."""
-    parts = dict.fromkeys(module.modules())
-    beside = [held for part in parts if isinstance(held := getattr(part, "module", None), nn.Module)]
-    for held in beside:
-        if held not in parts:
-            parts |= dict.fromkeys(every_part(held))
-    return list(parts)
-
-
-def kept(output: Any) -> Any:
-    """A copy of what a part puts out: what comes next may work in place."""
-    return tree_map(lambda one: one.clone() if isinstance(one, Tensor) else one, output)
 
 
 @contextmanager

@@ -101,6 +101,6 @@ def reached(event: xr.DataArray) -> xr.DataArray:
     return event.where(event > 0)
 
 
-def in_words(event: xr.DataArray) -> str:
+def event_in_words(event: xr.DataArray) -> str:
     """When an event happened, mean over replicas."""
     return f"{float(event.mean()):.0f} steps" if (event >= 0).all() else "not reached in all networks"

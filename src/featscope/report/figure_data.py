@@ -107,11 +107,11 @@ def _(figure: Bars) -> Plain:
 @figure_data.register
 def _(figure: MatrixMovie) -> Plain:
     keep = np.unique(np.linspace(0, len(figure.steps) - 1, min(_FRAMES, len(figure.steps))).round().astype(int))
-    panels = figure.frames
+    panels, shown = figure.frames, scale(figure.low, figure.high, figure.value_label)
     count = len(next(iter(panels.values())))
     replicas: list[str] = []
     while len(replicas) < count:
-        one = _packed([movie[len(replicas), keep] for movie in panels.values()], figure.low, figure.high)
+        one = _packed([movie[len(replicas), keep] for movie in panels.values()], shown.low, shown.high)
         if replicas and sum(map(len, replicas)) + len(one) > _ROOM:
             break
         replicas.append(one)
@@ -121,8 +121,9 @@ def _(figure: MatrixMovie) -> Plain:
         "none": _NONE,
         "above": _ABOVE,
         "below": _BELOW,
-        "low": figure.low,
-        "high": figure.high,
+        "low": shown.low,
+        "high": shown.high,
+        "around_zero": shown.low < 0 < shown.high,
         "steps": [int(figure.steps[i]) for i in keep],
         "replicas": replicas,
         "of": count,

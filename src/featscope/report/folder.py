@@ -1,9 +1,10 @@
 """A report in a folder."""
 
 import re
+from html import unescape
 from pathlib import Path
 
-from featscope.options import ConfigError
+from featscope.options import ConfigError, is_name
 from featscope.report.draw import draw
 from featscope.report.page import Content, write_page
 
@@ -37,4 +38,5 @@ def _figures_of(page: Path) -> set[str]:
     """Ids of the figures of a page that was there before."""
     if not page.is_file():
         return set()
-    return {*re.findall(r'<figure[^>]* id="f-([\w-]+)"', page.read_text(encoding="utf-8", errors="replace"))}
+    found = re.findall(r'<figure[^>]* id="f-([^"]+)"', page.read_text(encoding="utf-8", errors="replace"))
+    return {*filter(is_name, map(unescape, found))}

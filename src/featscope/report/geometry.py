@@ -39,14 +39,17 @@ def bands(curve: Curve, log_y: bool) -> list[tuple[np.ndarray, np.ndarray, np.nd
 def not_drawn(panel: Panel) -> str:
     """Which curves of ``panel`` have no point that its axes can show, and why, in a sentence; empty if none."""
     without: list[str] = []
+    of_some: list[str] = []
     not_above: list[str] = []
     for curve in panel.curves:
         x, y = (np.asarray(values, dtype=np.float64) for values in (curve.x, curve.y))
         known = np.isfinite(x) & np.isfinite(y)
         on_axes = known & ((x > 0) | (not panel.log_x)) & ((y > 0) | (not panel.logarithmic))
         if not on_axes.any():
-            (not_above if known.any() else without).append(curve.label)
-    said = [f"no value is known of {', '.join(dict.fromkeys(without))}"] if without else []
+            some = curve.samples is not None and np.isfinite(curve.samples).any()
+            (not_above if known.any() else of_some if some else without).append(curve.label)
+    said = [f"some replica has no value of {', '.join(dict.fromkeys(of_some))}"] if of_some else []
+    said += [f"no value is known of {', '.join(dict.fromkeys(without))}"] if without else []
     said += [f"nothing is above 0 of {', '.join(dict.fromkeys(not_above))}"] if not_above else []
     return f"Not drawn: {'; '.join(said)}." if said else ""
 

@@ -14,6 +14,7 @@ from featscope.files import atomic_write
 from featscope.report.html import asset, environment, policy, small
 from featscope.report.ledger_rows import ORDER, WORDS, Paper, Row, papers
 from featscope.report.ledger_runs import LedgerRun
+from featscope.studies.summaries import counted
 
 MARK = "ledger.json"
 """The file that says which files of a folder are a ledger's."""
@@ -91,7 +92,7 @@ def headline(found: Sequence[Paper]) -> str:
     rows = [row for paper in found for row in paper.rows]
     tested = [row for row in rows if row.tone != "none"]
     if not tested:
-        return f"None of the {len(rows)} statements of {_several(len(found), 'paper')} has been run yet."
+        return f"None of the {len(rows)} statements of {counted(len(found), 'paper')} has been run yet."
     counts: Counter[str] = Counter("elsewhere" if _elsewhere(row) else row.tone for row in tested)
     came = (
         ("holds", "holds", "hold"),
@@ -107,7 +108,7 @@ def headline(found: Sequence[Paper]) -> str:
     )
     said = [f"{counts[tone]} {one if counts[tone] == 1 else several}" for tone, one, several in came if counts[tone]]
     which = "All" if len(tested) == len(rows) else f"{len(tested)} of"
-    return f"{which} {len(rows)} statements of {_several(len(found), 'paper')} were tested: {', '.join(said)}."
+    return f"{which} {len(rows)} statements of {counted(len(found), 'paper')} were tested: {', '.join(said)}."
 
 
 def _elsewhere(row: Row) -> bool:
@@ -124,12 +125,8 @@ def _errata(rows: Sequence[Row]) -> dict[str, Any]:
         "unseen": [row for row in wrong if not row.settled],
         "loud": loud,
         "open": [row for row in rows if row.suspected and row.tone in ("none", "undecided")],
-        "found": f"{_several(fail, 'statement')} of the papers {'fails' if fail == 1 else 'fail'} here.",
+        "found": f"{counted(fail, 'statement')} of the papers {'fails' if fail == 1 else 'fail'} here.",
     }
-
-
-def _several(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _plain(row: Row) -> dict[str, Any]:

@@ -23,8 +23,7 @@ from featscope.report.arm_table import arm_tables
 from featscope.report.figure_data import figure_data
 from featscope.report.page import Content, write_page
 from featscope.report.provenance import command
-from featscope.runs.diverged import how_many_diverged
-from featscope.runs.diverged import in_words as diverged_in_words
+from featscope.runs.diverged import divergence_in_words, how_many_diverged
 from featscope.runs.plain import from_plain
 from featscope.runs.program import FOREIGN
 from featscope.runs.stored import read_plan
@@ -103,7 +102,7 @@ def unfinished_content(directory: Path, study: Study | None = None, judged: Judg
         question=study.asks or (entry.summary if entry else ""),
         found=f"Unfinished: {found}.",
         lede=story.lede if figures and found.runs else "",
-        warnings=[told] if (told := diverged_in_words(how_many_diverged(found.runs))) else [],
+        warnings=[told] if (told := divergence_in_words(how_many_diverged(found.runs))) else [],
         unfinished=note,
         headlines=dict.fromkeys(story.headlines, ""),
         summary=entry.summary if entry else "",

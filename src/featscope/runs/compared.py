@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from featscope.axes import typed
 from featscope.catalogue import OWN_TRAINING
 from featscope.claims import Claim, Summary, not_after_holm
 from featscope.claims.averages import ratio_of_means
@@ -125,7 +126,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 def options(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
     """Options that are not the same in all, as they are typed -> the value in each; "-" where there is none."""
-    return _unlike([_settings(run.plan) | dict(_flat(run.plan["config"], "")) for run in runs])
+    return _unlike([_settings(run.plan) | dict(_typed(run.plan["config"])) for run in runs])
 
 
 def _settings(plan: Mapping[str, Any]) -> dict[str, str]:
@@ -150,6 +151,15 @@ def environments(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
 
 def _is_plain(name: str) -> bool:
     return name in ("python", "platform", "processor", "device", "git_revision", "cores", "products", "kernels")
+
+
+def _typed(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Options of a study; those of the study that a sweep is of stand for themselves, and its axes one by one."""
+    if "axes" not in config or "study" not in config:
+        return _flat(config, "")
+    axes = [(f"--axis {axis['option']}", ",".join(map(typed, axis["values"]))) for axis in config["axes"]]
+    rest = {name: value for name, value in config.items() if name not in ("axes", "study")}
+    return axes + _flat(rest, "") + _flat(config["study"], "")
 
 
 def _flat(config: Any, prefix: str) -> list[tuple[str, str]]:

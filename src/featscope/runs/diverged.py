@@ -35,7 +35,7 @@ def how_many_diverged(runs: Mapping[str, xr.Dataset]) -> dict[str, tuple[int, in
     return found
 
 
-def in_words(diverged: Mapping[str, tuple[int, int]]) -> str:
+def divergence_in_words(diverged: Mapping[str, tuple[int, int]]) -> str:
     """How many diverged, in a sentence; empty if none did."""
     if not diverged:
         return ""
@@ -65,4 +65,4 @@ def shortcomings(runs: Mapping[str, xr.Dataset]) -> str:
     }
     flows = f"Flows had not arrived when their steps ran out: {_by_arm(short)}. What is measured at their ends is of "
     flows += "earlier times."
-    return " ".join(filter(None, [in_words(how_many_diverged(runs)), flows if short else ""]))
+    return " ".join(filter(None, [divergence_in_words(how_many_diverged(runs)), flows if short else ""]))

@@ -40,8 +40,7 @@ def measured_frames(run: xr.Dataset) -> Iterator[tuple[str, pd.DataFrame]]:
     for name, variable in run.data_vars.items():
         by_axes.setdefault(tuple(map(str, variable.dims)), []).append(str(name))
     for axes, names in by_axes.items():
-        frame = run[names].to_dataframe() if axes else pd.DataFrame([{name: run[name].item() for name in names}])
-        yield "-".join(axes) or "once", frame.reset_index() if axes else frame
+        yield "-".join(axes), run[names].to_dataframe().reset_index()
 
 
 def export(

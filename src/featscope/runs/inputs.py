@@ -8,6 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from featscope.options import listed_words
+from featscope.runs.plain import known
+
 _READ = 2**30  # bytes at most that are read of what an option names
 _BLOCK = 2**20
 _MOST_FILES = 10_000  # that are opened; of more the names and sizes are enough
@@ -32,12 +35,13 @@ def contents(config: Mapping[str, Any], out: Path) -> dict[str, str]:
 
 
 def _words(plain: Any, option: str = "") -> Iterator[tuple[str, str]]:
-    """The words in a stored config, by their dotted names."""
+    """The words in a stored config, by their dotted names, but for those that are one of a list: they name no place."""
     if isinstance(plain, str):
         yield option, plain
     elif isinstance(plain, Mapping | list):
+        kind = known(plain.get("type")) if isinstance(plain, Mapping) else None
         for name, value in plain.items() if isinstance(plain, Mapping) else enumerate(plain):
-            if name != "type":
+            if name != "type" and not (kind and isinstance(value, str) and value in listed_words(kind, str(name))):
                 yield from _words(value, f"{option}.{name}" if option else f"{name}")
 
 

@@ -47,7 +47,7 @@ def _tag(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def _known(tag: Any) -> type | None:
+def known(tag: Any) -> type | None:
     """The dataclass that a tag names, among the modules that are loaded; nothing is imported on a file's word."""
     module, _, name = str(tag).partition(":")
     kind = getattr(sys.modules.get(module), name, None)
@@ -61,7 +61,7 @@ def from_plain(plain: Any) -> Any:
         ConfigError: it names a class or a field that is not there.
     """
     if isinstance(plain, dict):
-        kind = _known(plain.get("type"))
+        kind = known(plain.get("type"))
         if kind is None:
             raise ConfigError(f"config.json: type = {plain.get('type')!r} is unknown here: allowed is a loaded config")
         given = {key: value for key, value in plain.items() if key != "type"}
@@ -76,7 +76,7 @@ def from_plain(plain: Any) -> Any:
 
 def unsaid(plain: Any, field: str = "") -> list[str]:
     """Options that a stored config does not have and a new one has, as they are typed, with their defaults."""
-    kind = _known(plain.get("type")) if isinstance(plain, dict) else None
+    kind = known(plain.get("type")) if isinstance(plain, dict) else None
     if kind is None:
         return []
     found = []

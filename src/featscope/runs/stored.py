@@ -22,7 +22,7 @@ from featscope.runs import checksum
 from featscope.runs.checked_json import Place, read_json
 from featscope.runs.plain import as_read, differences
 from featscope.tensors import DamagedError, unpacked
-from featscope.training.evaluation import TEXT, in_words
+from featscope.training.evaluation import TEXT, as_text
 
 ARMS = "arms"
 """The attribute of ``trajectory.nc`` with the arms in order. NetCDF that is made in memory has its groups by name."""
@@ -327,6 +327,6 @@ def _texts(file: Path, run: xr.Dataset) -> dict[str, tuple[tuple[str, ...], np.n
             # Axes that were averaged away are as long as they are.
             sizes = tuple(run.sizes.get(dim, shape[i] if known else 0) for i, dim in enumerate(dims))
             at.of(name).require(list(shape), shape == sizes, f"{list(sizes)}, as measured")
-            words = [in_words(one) for one in value.flatten(0, -2)]
+            words = [as_text(one) for one in value.flatten(0, -2)]
             found[name] = dims, np.array(words, dtype=object).reshape(sizes)
     return found

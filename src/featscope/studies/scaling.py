@@ -8,6 +8,7 @@ from typing import get_args
 import numpy as np
 import xarray as xr
 
+from featscope.axes import typed
 from featscope.claims import Claim
 from featscope.figures import Curve, Curves, Figure, Panel
 from featscope.options import ConfigError
@@ -69,7 +70,7 @@ class ScalingStudy(Study):
     @property
     def command(self) -> str:
         """The words after `featscope` that run it."""
-        sizes = f" --sizes {' '.join(f'{size:.12g}' for size in self.sizes)}" if self.sizes else ""
+        sizes = f" --sizes {' '.join(map(typed, self.sizes))}" if self.sizes else ""
         return f"trend {self.name}{f' --axis {self.axis}' if self.axis else ''}{sizes}"
 
     @cached_property
@@ -203,7 +204,7 @@ class ScalingStudy(Study):
         return Curves(
             f"trend-{name}-{arm}",
             f"{first.title or first.id} ({arm})",
-            " ".join(filter(None, (in_words(found, self.ladder.name), laws_of(found), INTERVALS, more))),
+            " ".join(filter(None, (trend_in_words(found, self.ladder.name), laws_of(found), INTERVALS, more))),
             [Panel(first.title or first.id, self.ladder.name, found.compared, curves, log_x=True)],
             claims=(first.id,),
         )
@@ -237,7 +238,7 @@ class ScalingStudy(Study):
         )
 
 
-def in_words(found: ClaimTrend, name: str) -> str:
+def trend_in_words(found: ClaimTrend, name: str) -> str:
     """What a trend says, in a sentence or two; ``name`` is the size's."""
     if found.trend is None or found.silent:
         return f"Nothing is said of larger {name}: {found.silent}."

@@ -60,7 +60,8 @@ def curve(
     """Mean and interval over replicas of ``values`` ``[replica, along]``.
 
     Args:
-        values: what is drawn. Steps at which some replica has no value (its shard stopped early) are left out.
+        values: what is drawn. Steps at which no replica has a value are left out; where some have none, as they stopped
+            early or diverged, the mean has a gap.
         label: legend entry.
         along: the dimension along x.
         x: abscissae; the dimension's own labels if not given.
@@ -70,11 +71,11 @@ def curve(
     """
     mean, low, high = over_replicas(values.transpose("replica", along), within, skipna)
     at = values[along].values if x is None else x
-    seen = np.isfinite(mean) if along == "step" else np.full(mean.shape, True)
+    samples = values.transpose("replica", along).values.astype(float)
+    seen = np.isfinite(samples).any(0) if along == "step" else np.full(mean.shape, True)
     alone = values.sizes["replica"] < 2
     below, above = (None, None) if alone else (low[seen], high[seen])
-    samples = values.transpose("replica", along).values[:, seen].astype(float)
-    return Curve(label, at[seen], mean[seen], below, above, dashed, samples)
+    return Curve(label, at[seen], mean[seen], below, above, dashed, samples[:, seen])
 
 
 def curves(
@@ -129,7 +130,9 @@ def heatmaps(
     ends: tuple[float, float] | None = None,
     claims: Sequence[str] = (),
 ) -> Heatmaps:
-    """Matrices of means over all dimensions but two, whose coordinates name rows and columns.
+    """Matrices of means over all dimensions but two, whose coordinates name rows and columns, the same in all panels.
+
+    A cell that some replica has no value of has none.
 
     Args:
         id: file name and anchor.
@@ -141,13 +144,21 @@ def heatmaps(
         value_label: what the colours are, with units.
         ends: of the colour scale; those of the values if not given.
         claims: ids of the claims that it shows.
+
+    Raises:
+        ValueError: panels have other rows or columns than the first.
     """
     (down, row_label), (across, column_label) = rows, columns
     each = {
-        label: one.mean([d for d in one.dims if d not in (down, across)]).transpose(down, across)
+        label: one.mean([d for d in one.dims if d not in (down, across)], skipna=False).transpose(down, across)
         for label, one in panels.items()
     }
     first = next(iter(each.values()))
+    for label, one in each.items():
+        if not (one[down].equals(first[down]) and one[across].equals(first[across])):
+            raise ValueError(
+                f"the panel {label!r} of {id!r} has other rows or columns than the first: expected the same"
+            )
     several = any(one.sizes.get("replica", 1) > 1 for one in panels.values())
     return Heatmaps(
         id,
@@ -288,9 +299,15 @@ def in_case(claims: Sequence[Claim], key: str, holds: str, fails: str) -> str:
 
 
 def in_words(values: xr.DataArray | float, form: str = "{:.2f}") -> str:
-    """The mean of ``values`` for a sentence, as ``form`` has it; words where there is none."""
-    mean = float(np.mean(values))
+    """The mean of ``values`` for a sentence, as ``form`` has it; words where one of them is missing."""
+    mean = _mean(values)
     return form.format(mean) if np.isfinite(mean) else _UNKNOWN
+
+
+def _mean(values: xr.DataArray | float) -> float:
+    """NaN where one is missing, of which xarray's own would be the mean of the others, and of none."""
+    found = np.asarray(values, dtype=np.float64)
+    return float(found.mean()) if found.size else np.nan
 
 
 def order(value: float) -> str:
@@ -302,9 +319,9 @@ def order(value: float) -> str:
 
 
 def percent(values: xr.DataArray | float) -> str:
-    """The mean of shares for a sentence, in percent, with a digit that tells it from 0 or 100; words where there is
-    none."""
-    share = 100 * float(np.mean(values))
+    """The mean of shares for a sentence, in percent, with a digit that tells it from 0 or 100; words where one is
+    missing."""
+    share = 100 * _mean(values)
     if _ROUNDING < share < 1:
         return f"{float(f'{share:.1g}'):g} %"
     return in_words(share, "{:.1f} %" if 99.5 <= share < 99.95 else "{:.0f} %")

@@ -327,11 +327,14 @@ def find_trial(target: str, replicas: int | None = None) -> Trial:
         replicas: of every arm of a study; 8 if None. A trial that stands in a module has its own.
 
     Raises:
-        ConfigError: there is no such study, or the module has no such trial.
+        ConfigError: there is no such study, the module has no such trial, or there are no replicas.
     """
     module, colon, name = target.partition(":")
     if not colon:
-        return Trial(find(target)[1]().smallest(), replicas or 8)
+        replicas = 8 if replicas is None else replicas
+        if replicas < 1:
+            raise ConfigError(f"--replicas = {replicas} is out of range: allowed is >= 1")
+        return Trial(find(target)[1]().smallest(), replicas)
     if replicas is not None:
         raise ConfigError(f"--replicas = {replicas} is for a study: the trial {target} has its own. Leave it out.")
     found = getattr(import_module(module), name, None)

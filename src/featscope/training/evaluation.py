@@ -151,7 +151,7 @@ def in_bytes(text: str) -> UInt8[Tensor, " byte"]:
     return torch.tensor(list(raw.ljust(MOST_BYTES, b"\0")), dtype=torch.uint8)
 
 
-def in_words(stored: UInt8[Tensor, " byte"]) -> str:
+def as_text(stored: UInt8[Tensor, " byte"]) -> str:
     """The text that `in_bytes` stored."""
     return bytes(stored.tolist()).rstrip(b"\0").decode("utf-8", "replace")
 

@@ -12,7 +12,6 @@ import psutil
 
 from featscope.files import AS_IT_IS
 from featscope.runs.progress import NAME as PROGRESS
-from featscope.runs.unfinished import is_unfinished
 
 State = Literal["running", "paused", "judging", "ending", "finished", "not running", "unreadable"]
 _ALIVE = ("running", "paused", "judging", "ending")
@@ -60,7 +59,7 @@ def look(folder: Path, before: Seen | None = None) -> Seen:
     state: State = "not running"
     if said is not None and alive:
         state = said["state"]
-    elif not is_unfinished(folder):
+    elif os.path.exists(folder / "claims.json"):  # without them it was killed before its claims were judged
         state = "finished"
     arms: list[Arm] = said["arms"] if said is not None else []
     memory, spent = (before["memory"], before["spent"]) if before else ([], 0.0)

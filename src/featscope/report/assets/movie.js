@@ -77,7 +77,7 @@ function movie(figure, home) {
   home.append(html("p", { className: "key" }, number(figure.low), colours, number(figure.high), html("span", { innerHTML: figure.value })));
 
   async function paint() {
-    const replica = replicaOf(figure), cells = await unpack(figure, replica), table = ramp(figure.levels), none = missing();
+    const replica = replicaOf(figure), cells = await unpack(figure, replica), table = ramp(figure.levels, figure.around_zero), none = missing();
     const shade = (level) => level === null ? none : table[Math.min(figure.levels - 1, Math.max(0, level))];
     colours.style.background = gradient(table);
     figure.panels.forEach((panel, k) => {

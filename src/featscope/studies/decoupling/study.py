@@ -58,9 +58,8 @@ class Decoupling(Horizon):
 
 
 def how_many(counts: xr.DataArray, of: int) -> str:
-    """Smallest and largest of ``counts`` in words."""
-    known = counts.values[np.isfinite(counts.values)].round().astype(int)
-    if not known.size:
+    """Smallest and largest of ``counts`` in words; that they are unknown where one is missing."""
+    if not np.isfinite(counts).all():
         return "an unknown number"
-    low, high = known.min(), known.max()
-    return f"{low} to {high}" if low < high else {0: "none", of: "all"}.get(int(low), f"{low}")
+    low, high = (int(end.round()) for end in (counts.min(), counts.max()))
+    return f"{low} to {high}" if low < high else {0: "none", of: "all"}.get(low, f"{low}")

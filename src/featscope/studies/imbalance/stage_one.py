@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from featscope.claims import POSITIVE, SHARE, Found, bound, identity, scaling
-from featscope.probes.stored import common_and_rare, growth, in_words, last_look, off_features, reached
+from featscope.probes.stored import common_and_rare, event_in_words, growth, last_look, off_features, reached
 from featscope.studies import Runs
 from featscope.studies.imbalance.arms import ImbalanceArms
 from featscope.studies.imbalance.probes import CENSUS_NEURONS, CENSUS_RATIO, CROWD
@@ -144,7 +144,7 @@ class StageOne(ImbalanceArms):
         return Found(
             reached(run.t1) / or_nan(t1),
             f"Closed form {t1:.0f} steps; {population:.0f} without what batches add by chance. Half of every neuron's "
-            f"own squared norm, as the paper asks: {in_words(run.t1_of_every_neuron)}.",
+            f"own squared norm, as the paper asks: {event_in_words(run.t1_of_every_neuron)}.",
         )
 
     @bound(
@@ -179,7 +179,7 @@ class StageOne(ImbalanceArms):
         """
         narrow = runs["stage-one-narrow"]
         d1, few = (self.arm(arm).recipe.data.input_dim for arm in ("stage-one", "stage-one-narrow"))
-        why = f"T1: {in_words(narrow.t1)} at d1 = {few}, {in_words(run.t1)} at d1 = {d1}."
+        why = f"T1: {event_in_words(narrow.t1)} at d1 = {few}, {event_in_words(run.t1)} at d1 = {d1}."
         return Found(np.log(reached(run.t1) / reached(narrow.t1)) / log(d1 / few), why)
 
     @closed_form(

@@ -131,7 +131,7 @@ class Imbalance(PapersCurves):
         early = path.sel(step=int(run["step"][-1]) // 5, method="nearest")
         return Found(
             ratio / stated,
-            f"F_min/F_maj is {float(ratio.mean()):.3f} at the end and {float(early.mean()):.3f} at step "
+            f"F_min/F_maj is {in_words(ratio, '{:.3f}')} at the end and {in_words(early, '{:.3f}')} at step "
             f"{int(early['step'])}; the law has {stated:.3f}.",
         )
 

@@ -60,7 +60,7 @@ class PredictionHeadStudy(PhasesClaims):
         Measured: share rescued with the head minus that with one that is trained but kept symmetric.
         """
         head, tied = diverse(runs["head"]), diverse(run)
-        means = f"{float(head.mean()):.2f} with the head, {float(tied.mean()):.2f} with a symmetric one."
+        means = f"{in_words(head, '{:.2f}')} with the head, {in_words(tied, '{:.2f}')} with a symmetric one."
         return Found(head - tied, means)
 
     @bound(
@@ -179,8 +179,8 @@ class PredictionHeadStudy(PhasesClaims):
         alone, with_head = (
             runs[arm].one_line.sel(step=steps, method="nearest", drop=True) for arm in ("batches-no-head", "batches")
         )
-        shares = f"{float(sphere.mean()):.2f} and {float(alone.mean()):.2f}"
-        head = f"{float(with_head.mean()):.2f} with batch normalisation and head"
+        shares = f"{in_words(sphere, '{:.2f}')} and {in_words(alone, '{:.2f}')}"
+        head = f"{in_words(with_head, '{:.2f}')} with batch normalisation and head"
         return Found(sphere - alone, f"It is {shares}, and {head}, after {steps} steps.")
 
     @identity(
@@ -265,8 +265,9 @@ class PredictionHeadStudy(PhasesClaims):
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """What becomes of networks that would collapse without the head."""
         head, alone = runs["head"], runs["no-head"]
-        saved, unsaved, unstopped = (percent(diverse(runs[arm])) for arm in ("head", "no-head", "no-stop-gradient"))
-        unsettled = share(head.mixed, head.predicted_collapse)
+        arms = ("head", "no-head", "no-stop-gradient")  # a replica may have no start that is bound to collapse
+        saved, unsaved, unstopped = (percent(diverse(runs[arm]).dropna("replica")) for arm in arms)
+        unsettled = share(head.mixed, head.predicted_collapse).dropna("replica")
         words = {"holds": "saves", "fails": "does not save", "undecided": "may save"}
         saves = words[verdict(claims, "head-rescues@head")]
         if unsettled.mean() > 0.5:

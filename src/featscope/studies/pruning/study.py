@@ -82,7 +82,7 @@ class Pruning(Tiers):
         return Found(
             (grown[0] / (whole * drawn) + grown[1] / (pruned * drawn)) / 2,
             f"Closed forms are {whole:.3f} without and {pruned:.3f} with pruning, measured "
-            f"{float(grown[0].mean()):.3f} and {float(grown[1].mean()):.3f}.",
+            f"{in_words(grown[0], '{:.3f}')} and {in_words(grown[1], '{:.3f}')}.",
         )
 
     @ordering("Theorem 3.2", on="one-step", not_on="stationary", more_than=MATTERS)
@@ -284,7 +284,7 @@ class Pruning(Tiers):
         elsewhere = float(at(seen, stable).mean())
         return Found(
             at(seen, most),
-            f"At α = {most:g}, where {float(at(hidden, most).mean()):.1f} features are hidden in the end. At α = "
+            f"At α = {most:g}, where {in_words(at(hidden, most), '{:.1f}')} features are hidden in the end. At α = "
             f"{stable:g} it can be one neuron of each feature: there the share is {elsewhere:.2f}.",
         )
 
@@ -311,7 +311,8 @@ class Pruning(Tiers):
         word, too = (verdict(claims, f"{arm}-rebalance@{arm}") for arm in arms[:2])
         by_direction = verdict(claims, "random-start-direction@random-start-direction")
         begun, step, data = began(runs["random-start"]), runs["one-step"], self.data
-        faster = step.growth_minority_pruned.mean() / step.growth_minority_whole.mean()
+        pruned, whole = step.growth_minority_pruned, step.growth_minority_whole
+        faster = pruned.mean(skipna=False) / whole.mean(skipna=False)
         belong = percent(look_from(runs["random-start"].overlap, LITTLE, begun))
         ranked, rare = percent(at(direction, LITTLE)), percent(data.minority / data.features)
         elsewhere = percent(self.arm("random-start").recipe.data.eps_min)
@@ -357,7 +358,7 @@ def at(values: xr.DataArray, ratio: float) -> xr.DataArray:
 
 def listed(values: xr.DataArray) -> str:
     """Means at all pruning ratios, in words."""
-    return ", ".join(f"{float(at(values, a).mean()):.3f} at α = {a:g}" for a in values["ratio"].values)
+    return ", ".join(f"{in_words(at(values, a), '{:.3f}')} at α = {a:g}" for a in values["ratio"].values)
 
 
 def look_from(values: xr.DataArray, ratio: float, step: int) -> xr.DataArray:
