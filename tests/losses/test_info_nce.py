@@ -200,3 +200,16 @@ def test_a_small_loss_keeps_its_digits_where_similarities_are_large():
     double = float(InfoNCE()(anchor.double(), positive.double(), negative.double()))
     assert double == pytest.approx(0.002476, rel=1e-3)
     assert float(InfoNCE()(anchor, positive, negative)) == pytest.approx(double, rel=5e-4)
+
+
+@pytest.mark.parametrize("apart", [-40.0, -0.3, 5.0, 21.5, 60.0])
+def test_it_is_exact_in_float64_however_far_apart_similarities_are(apart):
+    anchor, positive = torch.tensor([[2.0]]).double(), torch.tensor([[30.0]]).double()
+    loss = InfoNCE()(anchor, positive, positive + apart / 2)
+    assert float(loss) == pytest.approx(np.log1p(np.exp(apart)), rel=1e-12)
+
+
+def test_within_a_batch_a_small_loss_keeps_its_digits_too():
+    features = torch.tensor([[60.0], [59.9]])
+    double, single = (float(InfoNCE().in_batch(part, part)) for part in (features.double(), features))
+    assert single == pytest.approx(double, rel=5e-4)

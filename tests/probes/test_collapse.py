@@ -239,3 +239,11 @@ def test_what_is_not_finite_leaves_nothing_to_be_said():
         assert found.isnan().all()
     pair = effective_rank(torch.stack([embeddings, torch.randn(16, 3)]))
     assert pair.isnan().tolist() == [True, False]
+
+
+def test_pairs_and_order_of_correlations_that_are_not_known():
+    matrix = torch.eye(3)
+    matrix[1] = matrix[:, 1] = torch.nan
+    assert off_diagonal(matrix).isnan().sum() == 2
+    assert in_order(matrix).equal(matrix) is False  # NaN equals nothing
+    assert in_order(matrix).isnan().equal(matrix.isnan())

@@ -160,3 +160,13 @@ def test_a_gate_is_decided_exactly_under_autocast():
     with torch.autocast("cpu", torch.bfloat16):
         found = simplified_gradient(weight, bias, x, y)
     assert found.equal(simplified_gradient(weight, bias, x, y))
+
+
+def test_a_layer_behind_torch_compile_is_read_as_it_was_written():
+    plain = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1))
+    x, y = torch.randn(16, 6), torch.randn(16).sign()
+    compiled = torch.compile(plain, backend="eager")
+    compiled(x)
+    expected = simplified_gradient_of_layer(plain, [(x, y)], at="0")
+    for at in ("0", "_orig_mod.0"):
+        assert simplified_gradient_of_layer(compiled, [(x, y)], at=at).equal(expected)

@@ -81,7 +81,7 @@ def test_runs_of_one_seed_that_drew_otherwise_are_not_paired(folders):
     assert (one.draws == far.draws, one.draws == earlier.draws) == (True, False)
     assert "began from the same draws" in _lede([claiming(one), far])
     assert "Replicas of different random numbers are independent" in _lede([claiming(one), earlier])
-    assert "compared, with Welch's interval." in _lede([claiming(one), earlier])
+    assert "compared, with Welch's interval, which is wider where one run has few." in _lede([claiming(one), earlier])
     few = replace(earlier, plan={**earlier.plan, "replicas": 1})
     assert "compared, which has no interval where a run has one replica." in _lede([claiming(one), few])
     assert environments([one, earlier]) == {"random numbers": [METHOD, "an earlier version's"]}
@@ -285,3 +285,10 @@ def test_other_data_behind_the_same_option_are_told(folders):
     first, second = (replace(one, environment={**one.environment, "inputs": {"data": of}}) for of in ("0a1b", "ffff"))
     assert environments([first, second]) == {"what data names": ["0a1b", "ffff"]}
     assert environments([first, first]) == {}
+
+
+def test_a_panel_with_a_gap_is_as_far_apart_as_its_other_points():
+    x = np.arange(4.0)
+    first = Curve("a", x, np.array([1.0, np.nan, 2, 3]))
+    far, near = (Panel("p", "x", "y", [first, Curve("b", x, np.array([1.0, 1, 2, 3]) + by)]) for by in (2.0, 0.5))
+    assert _apart(far) > _apart(near) > 0

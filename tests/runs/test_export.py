@@ -51,7 +51,7 @@ def test_every_number_that_was_stored_is_in_one_table_with_its_place(out):
         names = [name for frame in frames.values() for name in frame.columns if name in run.data_vars]
         assert sorted(names) == sorted(map(str, run.data_vars))
         for axes, frame in frames.items():
-            dims = axes.split("-") if axes != "once" else []
+            dims = axes.split("-")
             assert len(frame) == np.prod([run.sizes[axis] for axis in dims], dtype=int)
             for name in set(frame.columns) & set(run.data_vars):
                 for row in frame[[*dims, name]].itertuples(index=False):

@@ -251,7 +251,7 @@ def test_the_story_turns_with_what_was_measured():
     assert "30 % as frequent" in early
     assert early.endswith("in 45 steps.")
     rare_first = heat_map.assign(alignment=heat_map.alignment.isel(feature=slice(None, None, -1)))
-    for turned, found in ((rare_first, "Even once neurons"), (runs["heat-map-balanced"], "It is undecided")):
+    for turned, found in ((rare_first, "Even once neurons"), (runs["heat-map-balanced"], "It is open")):
         missing = {name: heat_map[name] for name in heat_map.keys() - turned.keys()}
         other = runs | {"heat-map": turned.assign(missing)}
         assert STUDY.story(other, STUDY.claims(other)).found.startswith(found)

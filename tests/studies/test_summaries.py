@@ -307,3 +307,10 @@ def test_what_is_said_in_a_case_is_that_of_the_verdict():
 
 def test_things_are_counted_in_the_singular_and_in_the_plural():
     assert [counted(number, "text") for number in (0, 1, 2)] == ["0 texts", "1 text", "2 texts"]
+
+
+def test_matrices_may_have_other_scalars_beside_their_axes(series):
+    """As what was taken at the last of some axis has its place there."""
+    one = series.expand_dims(row=[0.0])
+    drawn = heatmaps("id", "t", "c", {"a": one, "b": one.assign_coords(seed=3)}, ("row", "y"), ("step", "x"), "v")
+    assert [*drawn.panels] == ["a", "b"]

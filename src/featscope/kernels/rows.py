@@ -175,7 +175,7 @@ def contrasted(
             top, others = _powers(code, row, keys, own)
             its = (own - top).exp()
             sum_of_all = others + its
-            total.add(top + sum_of_all.log() - own)
+            total.add((top - own) + sum_of_all.log())
             _divide(code, row, keys, sum_of_all * of.number())
             doubt = others / (sum_of_all * of.number())
             with code.loop(neurons) as i:
@@ -201,7 +201,7 @@ def contrasted_within(code: Code, similarity: Array, loss: Array, replicas: Whol
             row = similarity + (r * batch + k) * batch
             own = row[k]
             top, sum_of_all = _powers(code, row, batch, own)
-            total.add(top + sum_of_all.log() - own)
+            total.add((top - own) + sum_of_all.log())
             _divide(code, row, batch, sum_of_all * batch.number())
             row[k] = row[k] - code.number(1.0) / batch.number()
         loss[r] = total.now / batch.number()

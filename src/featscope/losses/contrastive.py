@@ -65,16 +65,17 @@ class ContrastiveRegularizer:
         """The term of the features of two views, where these are at hand already.
 
         Raises:
-            ConfigError: at the first call with gradients it is below a thousandth of a nat or not finite, or both views
-                are the same.
+            ConfigError: at the first call with gradients it is not finite; or, unless its weight is 0, below a
+                thousandth of a nat, or both views are the same.
         """
         value = self._loss(anchor, positive)
         if self.first is None and torch.is_grad_enabled():  # a validation before training looks at other views
             found = float(value.detach())
             if not (LEAST if self.weight else 0) <= found < float("inf"):
                 raise ConfigError(
-                    f"the contrastive term begins at {found:.2g} nats: allowed is {LEAST:g} or more, as a smaller one "
-                    f"has next to no gradient. There are {len(anchor)} pairs, and temperature = {self.temperature:g}: "
+                    f"the contrastive term begins at {found:.2g} nats: allowed is a finite number, {LEAST:g} or more "
+                    f"where its weight is not 0, as a smaller one has next to no gradient. There are "
+                    f"{len(anchor)} pairs, and temperature = {self.temperature:g}: "
                     "take two pairs or more, a higher temperature (0.5, say), or views that differ more."
                 )
             if self.weight and anchor.dtype == positive.dtype and torch.equal(anchor, positive):

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid
 
 from featscope.losses.similarity import Masked, Representations, paired, products, require_pairs, require_rows
 from featscope.numbers import as_written, per_replica, wide
@@ -55,10 +55,8 @@ class InfoNCE:
         with _in_full(anchor):
             anchor, positive, negatives = (_wide(part) for part in (anchor, positive, negatives))
             anchor = self._over_temperature(anchor)
-            own, others = paired(anchor, positive), _LogSumExp.apply(products(anchor, negatives))
-            return self._scaled(
-                softplus(others - own).mean(-1)
-            )  # logaddexp(own, others) - own would lose its last digits
+            others = _LogSumExpOver.apply(products(anchor, negatives), paired(anchor, positive))
+            return self._scaled(-logsigmoid(-others).mean(-1))
 
     def in_batch(self, anchor: Representations, positive: Representations) -> Float[Tensor, "*replica"]:
         """The loss of each replica, in nats (times τ), where other pairs' positives are an anchor's negatives.
@@ -71,8 +69,7 @@ class InfoNCE:
         with _in_full(anchor):
             anchor, positive = _wide(anchor), _wide(positive)
             anchor = self._over_temperature(anchor)
-            own, all_keys = paired(anchor, positive), _LogSumExp.apply(products(anchor, positive))
-            return self._scaled((all_keys - own).mean(-1))
+            return self._scaled(_LogSumExpOver.apply(products(anchor, positive), paired(anchor, positive)).mean(-1))
 
     def _over_temperature(self, anchor: Representations) -> Representations:
         if isinstance(anchor, Masked):
@@ -93,21 +90,21 @@ def _wide(part: Representations) -> Representations:
     return Masked(*map(wide, part)) if isinstance(part, Masked) else wide(part)
 
 
-class _LogSumExp(torch.autograd.Function):
-    """`torch.logsumexp` over the last axis in half the passes over memory.
+class _LogSumExpOver(torch.autograd.Function):
+    """`torch.logsumexp` over the last axis, less a number, in half the passes over memory.
 
     Similarities are the largest tensor of a step of small networks: the fused softmax gives the value, and is
-    the gradient.
+    the gradient. The number is taken off the largest first: of two large ones the difference keeps its digits.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, own: Tensor) -> Tensor:
         share = x.softmax(-1)
         ctx.save_for_backward(share)
-        return x.amax(-1) - share.amax(-1).log()
+        return (x.amax(-1) - own) - share.amax(-1).log()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         (share,) = ctx.saved_tensors
-        return share * gradient[..., None]
+        return share * gradient[..., None], -gradient

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from featscope.modules import evaluating
+from featscope.modules import evaluating, uncompiled, unwrapped
 from featscope.numbers import as_written, in_double, unit_vectors
 from featscope.probes.of_module import Entry, batch_input
 
@@ -91,6 +91,7 @@ def simplified_gradient_of_layer(
         ValueError: no batches, or none with labels, or others than -1 and 1, also by ``signs``, or not one a sample;
             the submodule is no linear layer, did not run, or got anything but ``[sample, input]``.
     """
+    module, (at,) = unwrapped(module, at)
     layer = module.get_submodule(at)
     if not isinstance(layer, nn.Linear):
         raise ValueError(f"at = {at!r} is a {type(layer).__name__}: allowed is the name of a torch.nn.Linear")
@@ -99,7 +100,7 @@ def simplified_gradient_of_layer(
     bias = torch.zeros_like(layer.weight[:, 0]) if layer.bias is None else -layer.bias
     total, count = in_double(torch.zeros_like(layer.weight)), 0
     try:
-        with evaluating(module):
+        with evaluating(module), uncompiled(module):
             for batch in batches:
                 seen.clear()
                 module(batch_input(batch, entry).to(layer.weight.device))

@@ -98,7 +98,8 @@ def _lede(runs: Sequence[StoredRun]) -> str:
         what = "seeds" if any(run.draws[0] != first.draws[0] for run in apart) else "random numbers"
         of = f", as those of {' and '.join(run.name for run in apart)}," if same else ""
         alone = min(run.plan["replicas"] for run in (first, *apart)) < 2
-        interval = "which has no interval where a run has one replica" if alone else "with Welch's interval"
+        welch = "with Welch's interval, which is wider where one run has few"
+        interval = "which has no interval where a run has one replica" if alone else welch
         how.append(f"Replicas of different {what}{of} are independent: their means are compared, {interval}.")
     how.append(f"A difference is the later run less {first.name}. It counts where it survives Holm's correction.")
     return " ".join(how)
@@ -224,6 +225,7 @@ def _apart(panel: Panel) -> float:
             both = np.concatenate([first.y[here], curve.y[there]])
             both = both[np.isfinite(both)]
             room = np.full(gap.shape, np.ptp(both) if both.size else 0.0)
-        found += (gap / np.maximum(room, _ROUNDING * np.abs(first.y[here]).max(initial=_ROUNDING))).tolist()
+        size = np.abs(first.y[here]).max(initial=_ROUNDING, where=np.isfinite(first.y[here]))
+        found += (gap / np.maximum(room, _ROUNDING * size)).tolist()
     finite = [value for value in found if isfinite(value)]
     return max(finite)

@@ -153,12 +153,16 @@ def _is_plain(name: str) -> bool:
     return name in ("python", "platform", "processor", "device", "git_revision", "cores", "products", "kernels")
 
 
+_OF_SWEEPS = ("axes", "study", "added")
+"""Of these the first two are told one by one; points that were added follow from the others."""
+
+
 def _typed(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Options of a study; those of the study that a sweep is of stand for themselves, and its axes one by one."""
-    if "axes" not in config or "study" not in config:
+    """Options of a study; those of one that is swept stand for themselves, and axes one by one."""
+    if not isinstance(config.get("study"), dict):
         return _flat(config, "")
-    axes = [(f"--axis {axis['option']}", ",".join(map(typed, axis["values"]))) for axis in config["axes"]]
-    rest = {name: value for name, value in config.items() if name not in ("axes", "study")}
+    axes = [(f"--axis {axis['option']}", ",".join(map(typed, axis["values"]))) for axis in config.get("axes", ())]
+    rest = {{"only": "claim"}.get(name, name): value for name, value in config.items() if name not in _OF_SWEEPS}
     return axes + _flat(rest, "") + _flat(config["study"], "")
 
 

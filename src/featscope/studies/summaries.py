@@ -155,7 +155,7 @@ def heatmaps(
     }
     first = next(iter(each.values()))
     for label, one in each.items():
-        if not (one[down].equals(first[down]) and one[across].equals(first[across])):
+        if not all(np.array_equal(one[axis].values, first[axis].values) for axis in (down, across)):
             raise ValueError(
                 f"the panel {label!r} of {id!r} has other rows or columns than the first: expected the same"
             )

@@ -34,7 +34,7 @@ DERIVED_FROM = AsDerived(
     (info_nce, "products"),
     (info_nce, "paired"),
     (info_nce, "per_replica"),
-    (info_nce, "_LogSumExp"),
+    (info_nce, "_LogSumExpOver"),
     (info_nce, "_in_full"),
     (info_nce, "_wide"),
     (similarity, "stop_gradient"),

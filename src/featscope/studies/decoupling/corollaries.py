@@ -21,6 +21,7 @@ from featscope.studies.decoupling.stage_three import (
     nine_in_ten,
     ratio_of,
 )
+from featscope.studies.summaries import in_words
 from featscope.theory import decoupling as theory
 
 LOUD = (
@@ -161,7 +162,7 @@ class Corollaries(Balance):
 
         Labels are $\operatorname{sign}\langle w^{*}, z\rangle$. Measured: accuracy on held-out samples.
         """
-        return Found(run.representation_accuracy, f"The oracle reaches {float(run.oracle_accuracy.mean()):.3f}.")
+        return Found(run.representation_accuracy, f"The oracle reaches {in_words(run.oracle_accuracy, '{:.3f}')}.")
 
     @bound(
         "Corollary 3.3",
@@ -220,8 +221,8 @@ class Corollaries(Balance):
 
         They stay orthogonal to the features. Measured: mean share of squared norm outside their span.
         """
-        start = float(1 - energy(run).isel(step=0).mean())
-        return Found(1 - energy_at_the_end(run), f"At the random start it was {start:.3f}.")
+        start = in_words(1 - energy(run).isel(step=0), "{:.3f}")
+        return Found(1 - energy_at_the_end(run), f"At the random start it was {start}.")
 
     @nine_in_ten(
         "Theorem 3.2",
@@ -236,8 +237,8 @@ class Corollaries(Balance):
 
         $\cos(f(x), f(\xi)) \ge 1 - \tilde{O}(1/\operatorname{poly}(d))$. Measured: the mean cosine in the end.
         """
-        start = float(run.noise_cosine.isel(step=0).mean())
-        return Found(last(run, run.noise_cosine), f"At the random start it was {start:.2f}.")
+        start = in_words(run.noise_cosine.isel(step=0))
+        return Found(last(run, run.noise_cosine), f"At the random start it was {start}.")
 
     @bound(
         "Theorem 3.2",
@@ -249,7 +250,7 @@ class Corollaries(Balance):
     def plain_loss_vanishes(self, run: xr.Dataset) -> Found:
         """Without augmentation the loss goes to nothing. Measured: the loss in the end, over the temperature."""
         loss = run.loss / self.objective.loss.temperature
-        return Found(last(run, loss), f"At the random start it was {float(loss.isel(step=0).mean()):.2g}.")
+        return Found(last(run, loss), f"At the random start it was {in_words(loss.isel(step=0), '{:.2g}')}.")
 
     @bound(
         "Lemma F.3",
@@ -278,7 +279,7 @@ class Corollaries(Balance):
         """
         at = {**numbered(runs, "plain-"), self.data.input_dim: run}
         outside = {d1 / self.data.features: 1 - energy_at_the_end(each) for d1, each in at.items()}
-        values = ", ".join(f"{float(share.mean()):.2f} at d1/d = {ratio:g}" for ratio, share in outside.items())
+        values = ", ".join(f"{in_words(share)} at d1/d = {ratio:g}" for ratio, share in outside.items())
         if len(outside) < 3:
             return None
         smallest, *_, largest = outside.values()

@@ -12,6 +12,7 @@ from featscope.studies.decoupling.at_start import is_spread
 from featscope.studies.decoupling.corollaries import Corollaries
 from featscope.studies.decoupling.stage_three import features_of, own, ratio_of
 from featscope.studies.reductions import known, mean, mean_of
+from featscope.studies.summaries import in_words
 
 HELD = 0.3
 """Cosine from which on a neuron holds a feature, alone or with others; that of `imbalance`."""
@@ -84,8 +85,9 @@ class Horizon(Corollaries):
 
         Measured: error of $\langle w^{*}, z\rangle$ at $d^{1.49}/\eta$ over that on the raw input.
         """
-        then, later = (float(one.mean()) for one in (run.error_then.isel(moment=1), run.representation_error))
-        return Found(run.error_then.isel(moment=1) / run.raw_error, f"It misses {then:.3f}, in the end {later:.3f}.")
+        errors = (run.error_then.isel(moment=1), run.representation_error)
+        then, later = (in_words(one, "{:.3f}") for one in errors)
+        return Found(run.error_then.isel(moment=1) / run.raw_error, f"It misses {then}, in the end {later}.")
 
     @bound(
         "Corollary 3.5",

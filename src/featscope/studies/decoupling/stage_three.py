@@ -25,6 +25,7 @@ from featscope.studies.decoupling.probes import NEARLY_ALL
 from featscope.studies.decoupling.stage_one import energy_at_the_end
 from featscope.studies.decoupling.stage_two import ONE_IN_FIFTY, StageTwo, lucky_alone, most
 from featscope.studies.reductions import known, mean, mean_of
+from featscope.studies.summaries import in_words, percent
 from featscope.theory import decoupling as theory
 from featscope.theory.ideal_network import fires
 
@@ -271,10 +272,10 @@ class StageThree(StageTwo):
         first = abs(cosines).max("feature")
         spread = (s2 + p * ((cosines**2).sum("feature") - first**2)) ** 0.5
         predicted = p * fires(first, spread, ratio) + (1 - p) * fires(0.0, spread, ratio)
-        rate = float(of_singletons(run, run.census_firing).mean()) / p
+        rate = in_words(of_singletons(run, run.census_firing) / p)
         return Found(
             of_singletons(run, run.census_firing / first.copy(data=predicted)),
-            f"Singletons fire {rate:.2f} p of the time.",
+            f"Singletons fire {rate} p of the time.",
         )
 
     @bound(
@@ -292,8 +293,8 @@ class StageThree(StageTwo):
         Measured: probability that it does one without the other, where it does either; mean over singletons.
         """
         ideal = self.ideal(self.arm(arm).recipe.data, ratio_of(run)).wrong_firing
-        parts = (100 * float(of_singletons(run, run[name]).mean()) for name in ("missed_firing", "false_firing"))
-        why = "It misses {:.0f} % of its inputs, and {:.0f} % of what it fires on is not its feature".format(*parts)
+        missed, false = (percent(of_singletons(run, run[name])) for name in ("missed_firing", "false_firing"))
+        why = f"It misses {missed} of its inputs, and {false} of what it fires on is not its feature"
         return Found(of_singletons(run, run.wrong_firing), f"{why}; the ideal network is wrong in {100 * ideal:.0f} %.")
 
     @bound(
@@ -373,5 +374,5 @@ class StageThree(StageTwo):
         """
         ratio = last(run, run.bias) / last(run, run.norm)
         predicted = run.others_spread.copy(data=fires(0.0, run.others_spread, NEARLY_ALL * ratio))
-        why = f"The Gaussian's is {float(of_singletons(run, predicted).mean()):.3f}."
+        why = f"The Gaussian's is {in_words(of_singletons(run, predicted), '{:.3f}')}."
         return Found(of_singletons(run, run.others_firing) / of_singletons(run, predicted), why)

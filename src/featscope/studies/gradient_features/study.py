@@ -295,9 +295,10 @@ class GradientFeatures(AtStart):
         ticket = {"holds": "are enough", "fails": "are not enough", "undecided": "may be enough"}
         near = {"holds": "makes", "fails": "does not make", "undecided": "may make"}
         remark = {"holds": "is right", "fails": "is wrong", "undecided": "may be wrong"}
+        along = known((runs[XOR].cosine_step > 0.9).mean("neuron"), runs[XOR].cosine_step)
         return Story(
             f"The first gradient of a random neuron {points} at a feature of the data: on XOR of four Gaussians "
-            f"{percent((runs[XOR].cosine_step > 0.9).mean('neuron'))} of neurons are within a cosine of .9 after one "
+            f"{percent(along)} of neurons are within a cosine of .9 after one "
             f"step, and the network ends at {percent(last(runs[XOR], runs[XOR].accuracy))}.",
             "A network of random neurons says nothing at first. One step of gradient descent turns each neuron to the "
             "mean of what it fires for. The first figure shows where neurons point before that step, after it, and at "

@@ -132,7 +132,7 @@ class IclAttention(AttentionArms):
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Which sentence a label attends to more, and whether the larger model is more distracted."""
-        ratio = {arm: float(run.ratio.mean()) for arm, run in runs.items()}
+        ratio = {arm: float(run.ratio.mean(skipna=False)) for arm, run in runs.items()}
         times = {arm: _times(mean) for arm, mean in ratio.items()}
         small, *_, large = [arm.removesuffix(CORRECT) for arm in self.by_size(runs, CORRECT)] * 2
         ours, theirs, swapped = times[small + CORRECT], times[large + CORRECT], times[small + SWAPPED]

@@ -175,7 +175,8 @@ class IclFlippedLabels(FlippedLabelsArms):
         both = {arm: "{} right with no label inverted, {} with all".format(*ends) for arm, ends in right.items()}
         small, *_, large = self.by_size(runs) * 2
         (before, after), (best, worst) = right[small], right[large]
-        slope, accuracy = float(runs[small].slope.mean()), runs[small].accuracy.mean("replica")
+        slope = float(runs[small].slope.mean(skipna=False))
+        accuracy = runs[small].accuracy.mean("replica", skipna=False)
         change = float(accuracy[-1] - accuracy[0])
         turned, may = ("gives in", "may give in") if slope <= 0 else ("does better", "may do better")
         if slope * change < 0:  # it turns on the way
@@ -188,13 +189,14 @@ class IclFlippedLabels(FlippedLabelsArms):
         if small != large:
             words = {"holds": "hurt", "fails": "do not hurt", "undecided": "may hurt"}
             do, more = words[verdict(claims, f"larger-falls-faster@{large}")], "more"
-            if do == "hurt" and float(runs[large].slope.mean()) >= 0:
+            if do == "hurt" and float(runs[large].slope.mean(skipna=False)) >= 0:
                 do, more = "help", "less"
             found = (
                 f"Wrong examples {do} {large} {more} than {small}: from {best} right answers to {worst}, and from "
                 f"{before} to {after}."
             )
-        given_up = percent(runs[small].override.isel(flip=-1))
+        had_some = (runs[small].accuracy.isel(flip=0) != 0).values  # of none right none are given up
+        given_up = percent(runs[small].override.isel(flip=-1, replica=had_some))
         return Story(
             found,
             f"A prompt shows {counted(self.shots, 'text')} with labels, then one whose label is asked for. Labels of "

@@ -13,6 +13,7 @@ from featscope.probes.stored import last_look
 from featscope.studies.imbalance.samples import BATCH_SIZES, FEW_PAIRS, SCALES, TAIL
 from featscope.studies.imbalance.stage_one import StageOne, or_nan
 from featscope.studies.reductions import known, mean
+from featscope.studies.summaries import in_words
 from featscope.theory.imbalance import Census, activities
 
 as_assumed = partial(identity, on="stage-one", equals=1.0, within=0.02, range=POSITIVE)
@@ -271,7 +272,7 @@ class Assumed(StageOne):
         """
         few, many = (run.batch_error.isel(batch_size=place) for place in (0, 1))
         small, large = BATCH_SIZES
-        why = f"The error is {float(few.mean()):.2f} and {float(many.mean()):.2f} of the gradient's norm."
+        why = f"The error is {in_words(few)} and {in_words(many)} of the gradient's norm."
         return Found(np.log(many / few) / log(large / small), why)
 
     @identity(

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from featscope.claims import POSITIVE, Found, bound, identity, ordering
+from featscope.probes.stored import event_in_words
 from featscope.studies import farthest, last
 from featscope.studies.imbalance.assumed import Assumed, shows_evenly
 from featscope.studies.reductions import at_all, known, largest, mean, mean_of, smallest
@@ -180,7 +181,7 @@ class Stages(Assumed):
         with np.errstate(divide="ignore"):  # what does not grow takes for ever
             alone = np.trapezoid(1 / (2 * growth), np.log(size))
         took = (run.stage2_end - run.stage1_end).where(run.stage2_end >= 0)
-        return Found(took / alone, f"Measured {in_words(took, '{:.0f}')} steps, predicted {alone:.0f}.")
+        return Found(took / alone, f"Measured: {event_in_words(took)}; predicted {alone:.0f}.")
 
     @identity(
         "workshop version, equation (69)",
@@ -213,10 +214,8 @@ class Stages(Assumed):
         as_printed = steps * np.log((1 - run.bias / size).clip(min=1e-3) * (1 + rate))
         each = (one.sel(step=where["step"]).where(where, 0.0) for one in (grown, foretold, as_printed))
         total, predicted, printed = (one.sum(over, skipna=False) for one in each)
-        ratio = float((printed / total).mean())
-        return Found(
-            total / predicted.where(predicted != 0), f"As printed it would be {ratio:.0f} times what was seen."
-        )
+        ratio = in_words(printed / total, "{:.0f} times")
+        return Found(total / predicted.where(predicted != 0), f"As printed it would be {ratio} what was seen.")
 
     @of_nearly_all("Lemma D.1; workshop version, Lemma E.1")
     def lucky_above_thresholds(self, run: xr.Dataset) -> xr.DataArray:

@@ -193,8 +193,8 @@ class Imbalance(PapersCurves):
         At the optimal learner $\theta^*$ the pseudo-loss is $O(1/\log d)$. Measured: the pseudo-loss there, at the
         $\kappa$ for which it is smallest.
         """
-        floor, ended = float(run.loss_floor.mean()), float(last(run, run.loss).mean())
-        why = f"Keys that show an anchor's own signals alone cost {floor:.2f}; training ended at {ended:.2f}."
+        floor, ended = in_words(run.loss_floor), in_words(last(run, run.loss))
+        why = f"Keys that show an anchor's own signals alone cost {floor}; training ended at {ended}."
         return Found(run.optimal_loss, why, predicted=1 / log(run.sizes["feature"]))
 
     # --- What is shown ------------------------------------------------------------------------------------------------

@@ -249,7 +249,7 @@ class NeedleInAHaystack(NeedleArms):
 
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """Whether what is kept is enough, by the best and the worst method."""
-        mean = {arm: float(run.normalised.mean()) for arm, run in runs.items() if "normalised" in run}
+        mean = {arm: float(run.normalised.mean(skipna=False)) for arm, run in runs.items() if "normalised" in run}
         right = {arm.name: f"{arm.label} {percent(mean[arm.name])}" for arm in self.arms() if arm.name in mean}
         ranked = sorted(mean.keys() - {"full", "no-needle"}, key=lambda arm: (-mean[arm], arm))
         best = float(np.max([mean[arm] for arm in ranked] or np.nan))  # not known where one is NaN

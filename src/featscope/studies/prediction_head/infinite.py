@@ -11,6 +11,7 @@ from featscope.studies import Runs
 from featscope.studies.prediction_head.arms import PredictionHeadArms
 from featscope.studies.prediction_head.probes import among, diverse, median, rescued, share
 from featscope.studies.reductions import largest, mean
+from featscope.studies.summaries import in_words
 from featscope.theory import prediction_head as theory
 from featscope.training.infinite_batches import moments
 from featscope.training.phases import LEARNED
@@ -171,7 +172,7 @@ class InfiniteBatchesClaims(PredictionHeadArms):
         if arm == "equal-no-head":
             return Found(every)
         if arm == "no-head":
-            return Found(bound_for, f"Of all starts {float(every.mean()):.2f}.")
+            return Found(bound_for, f"Of all starts {in_words(every)}.")
         means = every.mean(("replica", "start"))
         least = int(bound_for.mean(("replica", "start")).values.argmin())
         return Found(bound_for.isel(weak=least), f"Of all starts both do, by α_1/α_2: {self._by_ratio(means)}.")

@@ -204,6 +204,12 @@ def share(flag: xr.DataArray, given: xr.DataArray) -> xr.DataArray:
     return known(mean_of(flag, given > 0, "start"), given)
 
 
+def of_those_with_some(values: xr.DataArray, given: xr.DataArray) -> xr.DataArray:
+    """``values`` of the replicas that have a start where ``given``; one of which that is not known stays, as NaN."""
+    some = (given > 0).any("start") | given.isnull().any("start")
+    return values.isel(replica=some.values)
+
+
 def median(values: xr.DataArray, given: xr.DataArray) -> xr.DataArray:
     """Median over the starts of each replica where ``given``; those whose event never came have no value."""
     return known(values.where(given > 0).median("start", skipna=True), given)

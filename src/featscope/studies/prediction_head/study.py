@@ -18,7 +18,7 @@ from featscope.studies.prediction_head import figures
 from featscope.studies.prediction_head.arms import EARLY
 from featscope.studies.prediction_head.infinite import CHOICE, FEW
 from featscope.studies.prediction_head.phases import PhasesClaims
-from featscope.studies.prediction_head.probes import among, at, diverse, median, rescued, share
+from featscope.studies.prediction_head.probes import among, at, diverse, median, of_those_with_some, rescued, share
 from featscope.studies.reductions import known
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.theory.prediction_head import strong_probability
@@ -265,17 +265,17 @@ class PredictionHeadStudy(PhasesClaims):
     def story(self, runs: Runs, claims: Sequence[Claim]) -> Story:
         """What becomes of networks that would collapse without the head."""
         head, alone = runs["head"], runs["no-head"]
-        arms = ("head", "no-head", "no-stop-gradient")  # a replica may have no start that is bound to collapse
-        saved, unsaved, unstopped = (percent(diverse(runs[arm]).dropna("replica")) for arm in arms)
-        unsettled = share(head.mixed, head.predicted_collapse).dropna("replica")
+        bound = {arm: runs[arm].predicted_collapse for arm in ("head", "no-head", "no-stop-gradient")}
+        saved, unsaved, unstopped = (percent(of_those_with_some(diverse(runs[arm]), bound[arm])) for arm in bound)
+        unsettled = of_those_with_some(share(head.mixed, bound["head"]), bound["head"])
         words = {"holds": "saves", "fails": "does not save", "undecided": "may save"}
         saves = words[verdict(claims, "head-rescues@head")]
         if unsettled.mean() > 0.5:
             saves = "had no time to save"
         elif verdict(claims, "head-rescues@no-head") == "holds":
             saves = "is not what saves"
-        same = in_words(median(alone.final_loss, alone.collapsed), "{:.3f}")
-        different = in_words(median(head.final_loss, rescued(head)), "{:.3f}")
+        losses = ((alone.final_loss, alone.collapsed), (head.final_loss, rescued(head)))
+        same, different = (in_words(of_those_with_some(median(*one), one[1]), "{:.3f}") for one in losses)
         two, widest = (percent(runs["widths"].all_collapsed.isel(doubling=place)) for place in (1, -1))
         return Story(
             f"A prediction head {saves} most networks bound to learn one feature: {saved} learn both with it, "

@@ -99,11 +99,12 @@ def _histogram(runs: Runs, name: str) -> Panel:
         matrices = torch.from_numpy(run[f"{name}_correlations"].values)
         pairs = torch.cat([off_diagonal(matrix) for matrix in matrices]).numpy()
         count, _ = np.histogram(pairs.clip(-1, 1), _EDGES)
-        curves.append(Curve(label, (_EDGES[1:] + _EDGES[:-1]) / 2, 100 * count / max(1, len(pairs))))
+        shares = 100 * count / max(1, len(pairs)) if np.isfinite(pairs).all() else np.full(count.shape, np.nan)
+        curves.append(Curve(label, (_EDGES[1:] + _EDGES[:-1]) / 2, shares))
     return Panel(f"Outputs of the {name}", "correlation", "pairs (%)", curves)
 
 
 def _spectra(runs: Runs, name: str) -> Panel:
-    means = {label: run[f"{name}_spectrum"].mean("replica") for label, run in runs.items()}
+    means = {label: run[f"{name}_spectrum"].mean("replica", skipna=False) for label, run in runs.items()}
     curves = [Curve(label, 1 + np.arange(mean.size), mean.where(mean > _LEAST).values) for label, mean in means.items()]
     return Panel(f"Outputs of the {name}", "axis", "singular value / √images", curves, log_y=True)

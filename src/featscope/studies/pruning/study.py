@@ -281,11 +281,11 @@ class Pruning(Tiers):
         _, stable, most = run["ratio"].values
         largest, hidden = last(run, run.largest_energy), last(run, run.hidden_features)
         seen = known((largest > 100 * at(largest, 0.0)) | (run.diverged >= 0), largest.where(run.diverged < 0, 0.0))
-        elsewhere = float(at(seen, stable).mean())
+        elsewhere = in_words(at(seen, stable))
         return Found(
             at(seen, most),
-            f"At α = {most:g}, where {in_words(at(hidden, most), '{:.1f}')} features are hidden in the end. At α = "
-            f"{stable:g} it can be one neuron of each feature: there the share is {elsewhere:.2f}.",
+            f"At α = {most:g}, where {in_words(at(hidden, most), '{:.1f} features')} are hidden in the end. At α = "
+            f"{stable:g} it can be one neuron of each feature: there the share is {elsewhere}.",
         )
 
     # --- What is shown ------------------------------------------------------------------------------------------------

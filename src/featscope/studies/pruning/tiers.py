@@ -11,6 +11,7 @@ from featscope.studies import farthest, last
 from featscope.studies.pruning.arms import JUDGED, follows_theory
 from featscope.studies.pruning.assumed import Assumed
 from featscope.studies.reductions import known, smallest
+from featscope.studies.summaries import in_words
 
 MATTERS = 0.05
 TWENTIETH = "Bound: a twentieth, so that a difference that no one would care for does not count."
@@ -90,7 +91,7 @@ class Tiers(Assumed):
         """
         with_it, without = self._shares(run, JUDGED), self._shares(run, 0.0)
         gains = xr.concat(with_it, "tier") - xr.concat(without, "tier")
-        words = " and ".join(f"{float(share.mean()):.3f}" for share in with_it)
+        words = " and ".join(in_words(share, "{:.3f}") for share in with_it)
         return Found(smallest(gains), f"With pruning the shares are {words}.")
 
     def _shares(self, run: xr.Dataset, ratio: float) -> tuple[xr.DataArray, xr.DataArray]:

@@ -298,7 +298,7 @@ class TensorPower(Assumed):
         """
         least = run.isel(start=0)
         apart = least.leader_end**2 - least.area
-        found = f"x_T² - C is {float(apart.mean()):.3f}, and 1/2 in the limit x_T = 1, x_0 = 0."
+        found = f"x_T² - C is {in_words(apart, '{:.3f}')}, and 1/2 in the limit x_T = 1, x_0 = 0."
         return Found(mean(abs(apart) / apply_ufunc(theory.e8_allowance, least.leader_start)), found)
 
     @adds_up("Claim E.8", note="Statement and proof of the paper differ.")
