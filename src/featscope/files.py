@@ -1,11 +1,17 @@
-"""Writing files so that a crash leaves the old version or the new one, never half of one."""
+"""Files: written whole or not at all, and read again when they change."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache, wraps
+from itertools import islice
 from pathlib import Path
 from reprlib import repr as short
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+_MOST_STAMPED = 1000  # files of a folder whose change is seen
 
 AS_IT_IS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """How `os.open` reads a file that anybody may have put there: no link is followed, no pipe waited for.
@@ -36,6 +42,29 @@ def atomic_write(path: Path, data: bytes) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def kept_while_unchanged(most: int) -> Callable[[F], F]:
+    """Keeps the last ``most`` results of a function whose first argument names a folder or file, until that changes.
+
+    By names, sizes and times; what is no place here, such as a name on the Hub, is taken for unchanged.
+    """
+
+    def keeping(function: F) -> F:
+        kept = lru_cache(maxsize=most)(lambda _stamp, *given: function(*given))
+        return cast(F, wraps(function)(lambda *given: kept(_stamp_of(str(given[0])), *given)))
+
+    return keeping
+
+
+def _stamp_of(name: str) -> tuple[Any, ...]:
+    found: list[Any] = []
+    with suppress(OSError, ValueError):  # what is no name of a file, or is gone by now
+        place = Path(os.path.expanduser(name)).resolve()
+        for file in sorted(islice(place.rglob("*"), _MOST_STAMPED)) if place.is_dir() else [place]:
+            its = file.stat()
+            found.append((file, its.st_size, its.st_mtime_ns))
+    return tuple(found)
 
 
 def each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from featscope.language.examples import Example
 from featscope.language.in_context import ModelRow
 from featscope.language.in_context.readers import log_likelihoods
 from featscope.language.layers import needle_span
+from featscope.language.load import load_tokenizer
 from featscope.language.longbench.data import LongBenchExample
 from featscope.language.longbench.prompts import encode
 from featscope.language.longbench.tasks import TASKS
@@ -74,3 +75,9 @@ def test_labels_stand_behind_prompts_that_begin_as_texts_do_and_not_behind_their
     found, expected = (ModelRow(model, one).read("w5 w6 w7", []) for one in (adding(what), plain))
     assert torch.equal(found.weights, expected.weights)
     assert torch.equal(found.offsets, expected.offsets)
+
+
+def test_a_text_that_begins_with_the_first_token_gets_no_second_one():
+    """As a conversation that was rendered by its template."""
+    tokenizer = load_tokenizer("retriever")
+    assert prompt_tokens(tokenizer, f"{tokenizer.bos_token}The cat") == prompt_tokens(tokenizer, "The cat")

@@ -16,7 +16,7 @@ from featscope.cli import main
 from featscope.language import Cost, Prefill, Press, methods
 from featscope.language.command import marked
 from featscope.language.keep import keep_of
-from featscope.language.load import load_model
+from featscope.language.load import load_model, load_tokenizer
 from featscope.language.methods import Listed, Reading
 from featscope.language.selection import kept_share
 
@@ -320,3 +320,13 @@ def with_own(folder, settings):
     """Give a stored model settings of generation."""
     file = folder / "generation_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | settings))
+
+
+@pytest.mark.parametrize("text", ["the cat sat on the cat", "naïve 🙂 café", "日本語の文"])
+def test_what_was_kept_is_shown_in_the_prompt_s_own_words(text):
+    """Each piece by itself would lose blanks at its ends, and characters of several tokens."""
+    tokenizer = load_tokenizer("retriever")
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    share = np.arange(len(ids)) % 2.0
+    shown = marked(tokenizer, ids, share, colour=False).plain
+    assert shown.replace("⟦", "").replace("⟧", "") == tokenizer.decode(ids)

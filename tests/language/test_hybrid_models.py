@@ -6,20 +6,25 @@ import torch
 from hybrid_models import HYBRIDS, IN_CHUNKS, OF_OTHERS, PICTURES, TEXT, hybrid, with_pictures
 from small_models import padded, prompt, tiny, word_tokenizer
 from test_layers import text
+from transformers import MiniMaxConfig, MiniMaxForCausalLM, RecurrentGemmaConfig, RecurrentGemmaForCausalLM
 
 from featscope.language import (
     H2O,
+    FilterLayer,
+    FullCache,
     GemFilter,
     GemFilterOneRun,
+    KeepHidden,
     LastQueries,
     LayerBudgets,
     Prefill,
     PromptDistill,
     SnapKV,
+    SpeculativePrefill,
     choose_layer,
     load_model,
 )
-from featscope.language.decoder import cache_of, seeing, seeing_from
+from featscope.language.decoder import cache_of, seeing, seeing_from, sight_of
 from featscope.language.layers import choices_of_all_layers
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
@@ -185,7 +190,80 @@ def test_pictures_are_refused():
         gem.generate(torch.tensor([[3, 7, 9]]), **GREEDY)
 
 
-def test_windows_longer_than_the_prompt_hide_nothing():
+def test_windows_stay_as_they_are_where_they_are_longer_than_the_prompt_too():
+    """Else a longer row beside it, or more tokens to come, would change what a prompt's caches drop."""
     model = tiny("gemma2", sliding_window=80)
     out = SnapKV(model, 20, window=8).generate(prompt(), **GREEDY)
-    assert (out.kept >= 0).all()
+    drops = [kind == "full_attention" for kind in model.config.layer_types]
+    assert [bool((layer >= 0).all()) for layer in out.kept] == drops
+    assert (out.kept[~np.array(drops)] == -1).all()
+
+
+@pytest.mark.parametrize("name", ["gpt-oss", "gemma2", "gemma3", "ministral", "llama4"])
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_padded_row_that_goes_on_in_one_pass_answers_as_alone(name, layer):
+    """Masks are made for the first layer of each kind of attention, which may hold the chosen tokens alone."""
+    model, row = hybrid(name), prompt(9, 2)
+    both = padded(prompt(12, 1), row)
+    method = Prefill(model, FilterLayer(layer, 6, 2), KeepHidden())
+    options = {"max_new_tokens": 3, "do_sample": False, "return_dict_in_generate": True, "output_logits": True}
+    alone = method.generate(row, attention_mask=torch.ones_like(row), **options)
+    beside = method.generate(both, attention_mask=(both != 0).long(), **options)
+    for one, other in zip(alone.logits, beside.logits, strict=True):
+        torch.testing.assert_close(one[0], other[1], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gpt-oss", "gemma3", "llama4"])
+def test_what_a_cache_drops_does_not_depend_on_tokens_to_come_or_on_other_rows(name):
+    """A window that holds all of one prompt, and not of a longer one, is the model's own for both."""
+    model, row = hybrid(name), prompt(12, 3)
+    method = SnapKV(model, 6, window=2)
+    mask = torch.ones_like(row)
+    few, more = (method.generate(row, attention_mask=mask, max_new_tokens=new, do_sample=False) for new in (4, 5))
+    assert few[0].tolist() == more[0, :-1].tolist()
+    options = {"max_new_tokens": 2, "do_sample": False, "return_dict_in_generate": True, "output_logits": True}
+    both = padded(prompt(40, 1), row)
+    alone = method.generate(row, attention_mask=mask, **options)
+    beside = method.generate(both, attention_mask=(both != 0).long(), **options)
+    for one, other in zip(alone.logits, beside.logits, strict=True):
+        torch.testing.assert_close(one[0], other[1], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gemma3", "gpt-oss"])
+def test_a_draft_with_windows_chooses_for_a_row_as_alone(name):
+    method = SpeculativePrefill(hybrid("gemma2"), hybrid(name), 6, 2, look_ahead=2, kernel=1, pool="none")
+    for seed in range(4):
+        row = prompt(12, seed + 50)
+        both = padded(prompt(40, seed), row)
+        beside = method.select(both, (both != 0).long())[1] - 28
+        assert beside.tolist() == method.select(row, torch.ones_like(row))[0].tolist()
+
+
+SMALL = {"vocab_size": 100, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "pad_token_id": 0}
+
+
+def test_full_attention_of_minimax_has_the_window_too_where_there_is_one():
+    kinds = ["linear_attention", "full_attention"] * 2
+    sizes = {"num_key_value_heads": 2, "head_dim": 8, "num_hidden_layers": 4, "layer_types": kinds, "block_size": 8}
+    experts = {"num_local_experts": 2, "num_experts_per_tok": 1}
+    model = MiniMaxForCausalLM(MiniMaxConfig(**SMALL, **sizes, **experts, sliding_window=16))
+    assert sight_of(model, 1) == 16
+    assert sight_of(MiniMaxForCausalLM(MiniMaxConfig(**SMALL, **sizes, **experts)), 1) == np.inf
+
+
+def test_rows_of_several_lengths_are_refused_where_padding_enters_a_state():
+    sizes = {"num_key_value_heads": 1, "num_hidden_layers": 3, "attention_window_size": 128, "lru_width": 32}
+    model = RecurrentGemmaForCausalLM(RecurrentGemmaConfig(**SMALL, **sizes, head_dim=8)).eval()
+    method, both = GemFilter(model, 2, 20, window=4), padded(prompt(60, 1), prompt(45, 2))
+    assert method.select(both[:1], torch.ones(1, 60, dtype=torch.long)).shape == (1, 20)
+    with pytest.raises(ConfigError, match="takes in what the shorter are padded with: allowed are prompts of one len"):
+        method.select(both, (both != 0).long())
+
+
+def test_a_document_is_read_anew_for_each_question_where_heads_choose_among_what_is_held():
+    method = FullCache(hybrid("doge"))
+    for seed in range(4):
+        document, question = prompt(40, seed), prompt(9, seed + 10)
+        both = torch.cat([document, question], 1)
+        asked = method.read(document, torch.ones_like(document)).ask(question, **GREEDY)
+        assert asked.equal(method.generate(both, attention_mask=torch.ones_like(both), **GREEDY))

@@ -10,10 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from small_models import ARCHITECTURES, prompt, tiny, word_tokenizer
+from tiny_model import tiny_llama, tiny_tokenizer
 
 from featscope.cli import main
 from featscope.language import FullCache, GemFilter
-from featscope.language.load import layers_of, load_model
+from featscope.language.load import layers_of, load_model, load_once
 from featscope.options import ConfigError
 
 WEIGHTS = Path(str(files("featscope_retriever") / "weights"))
@@ -194,3 +195,13 @@ def test_a_model_that_is_not_there_comes_before_its_layer(study, tmp_path, capfd
     assert ended.value.code == 2
     assert "--model = './nowhere' is no folder" in capfd.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_is_saved_anew_is_loaded_anew(tmp_path):
+    for seed in (0, 1):
+        model = tiny_llama(seed=seed)
+        model.save_pretrained(tmp_path)
+        tiny_tokenizer().save_pretrained(tmp_path)
+        loaded, _ = load_once(str(tmp_path), "cpu")
+        assert loaded is load_once(str(tmp_path), "cpu")[0]
+        assert loaded.get_input_embeddings().weight.equal(model.get_input_embeddings().weight)

@@ -15,11 +15,6 @@ from featscope.options import ConfigError
 from featscope.streams import Streams
 
 
-@pytest.fixture(autouse=True)
-def _forget():
-    read_task.cache_clear()
-
-
 def test_a_folder_is_read_in_the_order_of_its_lines(tmp_path):
     write(tmp_path, {"trec": 2})
     first, second = read_task(str(tmp_path), "trec")
@@ -177,3 +172,10 @@ def test_rows_are_found_by_task_and_difference():
     assert farthest_pair("Table G.1") == pytest.approx(3.10)
     assert nearest_pair("llama-3.1-8b", 1700) == ("GemFilter-2048", "SnapKV-2048")
     assert nearest_pair("llama-3.1-8b-layers", 1024) is None
+
+
+def test_a_file_that_is_corrected_is_read_anew(tmp_path):
+    write(tmp_path, {"trec": 2})
+    assert len(read_task(str(tmp_path), "trec")) == 2
+    write(tmp_path, {"trec": 3})
+    assert len(read_task(str(tmp_path), "trec")) == 3

@@ -217,3 +217,10 @@ def test_the_small_model_has_a_pooling_of_its_own():
 
 def listed_layer(built):
     return isinstance(built.selector, FilterLayer) or getattr(built.selector, "layer", None) is not None
+
+
+@pytest.mark.parametrize(
+    ("keep", "said"), [(64, "64 tokens"), (0.1, "10 % of the tokens"), (Cost(0.5), "as many (at 0.5")]
+)
+def test_what_a_method_keeps_is_said_in_words(keep, said):
+    assert said in Reading(3, keep).about("gemfilter")

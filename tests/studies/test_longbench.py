@@ -260,7 +260,6 @@ def test_a_copy_of_real_data_in_another_replica_is_no_evidence():
 
 
 def test_examples_are_answered_with_what_the_arm_keeps(answers, tmp_path):
-    read_task.cache_clear()
     write(tmp_path, dict.fromkeys(TASKS, 2))
     chosen = study(data=str(tmp_path), tasks=("trec", "2wikimqa"), context=150, examples=1)
     assert (chosen.arm("full").recipe.steps, chosen.names) == (2, ("2wikimqa", "trec"))

@@ -173,11 +173,13 @@ def execute(
     if tell is not None:
         tell(study, outcome)
     elif outcome.claims:
-        print_verdicts(study.name, outcome.claims, at_defaults=not changed_in_words(study))
+        at_defaults = not changed_in_words(study)
+        print_verdicts(study.name, outcome.claims, at_defaults=at_defaults)
         held = how_many_hold(outcome.claims)
         if (found := _found(study, outcome)) != held:
             print(found)
-        print(held, worth(outcome.claims))
+        elsewhere = "" if at_defaults else "That was expected at default options, which these are not."
+        print(*filter(None, (held, elsewhere, worth(outcome.claims))))
     else:
         print(_found(study, outcome))
     for more in filter(None, (diverged, dropped, outcome.mixed)):

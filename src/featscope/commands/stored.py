@@ -20,6 +20,7 @@ from featscope.runs.environment import began
 from featscope.runs.export import TABLES, Kind, export
 from featscope.runs.lock import require_free
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, with_texts
+from featscope.runs.unfinished import is_unfinished
 
 _DEEPEST = 4  # folders below the one that is searched
 
@@ -104,6 +105,5 @@ def _row(run: Path) -> list[str]:
         about[1] = began(read_environment(run))
         came = how_many_hold(read_claims(run)) or "Nothing is claimed."
     except ConfigError as error:
-        unfinished = not (run / "claims.json").exists()
-        came = "not finished: run it again with --resume" if unfinished else f"cannot be read: {error}"
+        came = "not finished: run it again with --resume" if is_unfinished(run) else f"cannot be read: {error}"
     return [str(run), *about, came]

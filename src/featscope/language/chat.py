@@ -36,8 +36,11 @@ def going_on(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[int]:
 def prompt_tokens(tokenizer: PreTrainedTokenizerBase, text: str, *, special: bool = True) -> list[int]:
     """Tokens of a text that a model is to go on from: it begins as texts do (see `first_tokens`), and does not end.
 
-    With ``special=False``, for what stands in a chat template or behind another text, no token is added.
+    With ``special=False``, for what stands in a chat template or behind another text, no token is added; nor is one to
+    a text that begins with the first one already, as a rendered conversation may.
     """
+    first: Any = tokenizer.bos_token
+    special = special and not (first and text.startswith(first))
     ids: Any = tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"]
     return begun(tokenizer, going_on(tokenizer, ids)) if special else ids
 

@@ -207,20 +207,26 @@ def marked(
         share: see `kept_share`.
         colour: highlight by colour; otherwise kept tokens stand between ⟦ and ⟧.
     """
+
+    def piece(start: int, end: int) -> str:
+        """What tokens add to the text before them; a character belongs to the token that completes it."""
+        whole, before = (str(tokenizer.decode(ids[:place])).rstrip("\ufffd") for place in (end, start))
+        return whole[len(before) :]
+
     kept = share >= 0.5
     edges = [0, *(np.flatnonzero(kept[1:] != kept[:-1]) + 1).tolist(), len(ids)]
     shown = Text()
     for start, end in pairwise(edges):
         if kept[start]:
-            piece = tokenizer.decode(ids[start:end])
-            shown.append(str(piece) if colour else f"⟦{piece}⟧", style="bold black on yellow" if colour else "")
+            text = piece(start, end)
+            shown.append(text if colour else f"⟦{text}⟧", style="bold black on yellow" if colour else "")
         elif end - start > 3 * _SHOWN_AT_A_GAP:
             middle = end - start - 2 * _SHOWN_AT_A_GAP
-            shown.append(str(tokenizer.decode(ids[start : start + _SHOWN_AT_A_GAP])), style="dim")
+            shown.append(piece(start, start + _SHOWN_AT_A_GAP), style="dim")
             shown.append(f" … {middle} tokens … ", style="italic dim")
-            shown.append(str(tokenizer.decode(ids[end - _SHOWN_AT_A_GAP : end])), style="dim")
+            shown.append(piece(end - _SHOWN_AT_A_GAP, end), style="dim")
         else:
-            shown.append(str(tokenizer.decode(ids[start:end])), style="dim")
+            shown.append(piece(start, end), style="dim")
     return shown
 
 

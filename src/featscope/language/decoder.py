@@ -14,6 +14,8 @@ from featscope.options import ConfigError
 _WINDOWS = {"full_attention": None, "sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
 ANGLES_BY_LENGTH = ("longrope", "dynamic")
 """Kinds of rotary angles that differ with the length of the text."""
+_WINDOWED_THROUGHOUT = ("minimax",)  # types of models whose layers of full attention have the window, too
+_UNMASKED = ("recurrent_gemma",)  # types of models in whose state padding enters
 _NO_ATTENTION = ("linear_attention", "conv", "mamba", "moe", "mlp")
 
 
@@ -77,13 +79,23 @@ def sight_of(model: PreTrainedModel, layer: int) -> float:
             f"layer {layer} of {type(model).__name__} is of kind {kind}, and what it sees is not known: allowed are "
             f"{', '.join((*_WINDOWS, *_NO_ATTENTION))}. Use full attention (FullCache), which takes all"
         )
-    window = getattr(text_config(model), _WINDOWS[kind] or "", None)
+    config = text_config(model)
+    named = "sliding_window" if config.model_type in _WINDOWED_THROUGHOUT else _WINDOWS[kind]
+    window = getattr(config, named or "", None)
     return float("inf") if window is None else window
 
 
-def seeing(model: PreTrainedModel, length: int) -> list[int]:
+def seeing(model: PreTrainedModel, length: float) -> list[int]:
     """The layers that see all of so many tokens."""
     return [layer for layer in range(len(kinds_of(model))) if sight_of(model, layer) >= length]
+
+
+def seeing_always(model: PreTrainedModel, length: int) -> list[int]:
+    """The layers that see all of a text however long it is; where a model has none, those that see so many tokens.
+
+    What is done in them alone does not depend on what else stands in a batch.
+    """
+    return seeing(model, float("inf")) or seeing(model, length)
 
 
 def seeing_from(model: PreTrainedModel, length: int) -> list[int]:
@@ -162,6 +174,13 @@ def require_context(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> Non
 def require_room(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> None:
     """Raise `ConfigError` unless ``model`` can read ``prompt`` and ``new`` tokens more, as if each row were alone."""
     require_own_angles(model, prompt, new)
+    lengths = prompt.real.sum(-1)
+    if text_config(model).model_type in _UNMASKED and int(lengths.min()) < int(lengths.max()):
+        raise ConfigError(
+            f"prompts of {int(lengths.min())} to {int(lengths.max())} tokens stand in one batch, and the state of "
+            f"{type(model).__name__} takes in what the shorter are padded with: allowed are prompts of one length. Ask "
+            "them one by one"
+        )
     length, context = prompt.longest + new, context_of(model)
     if context is not None and length > context:
         raise ConfigError(

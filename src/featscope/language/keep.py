@@ -38,6 +38,13 @@ Keep = int | float | Cost
 """A number of tokens; a share of the prompt's, (0, 1]; or a `Cost`."""
 
 
+def kept_in_words(keep: Keep) -> str:
+    """How many, before what is kept: "64", "10 % of the", "as many (at 0.5 of the cost)"."""
+    if isinstance(keep, Cost):
+        return f"as many (at {keep.share:g} of the cost)"
+    return str(keep) if isinstance(keep, int) else f"{100 * keep:g} % of the"
+
+
 def keep_of(number: float) -> int | float:
     """What commands mean by a number: tokens where it is whole, 1.0 too; else a share of the prompt."""
     return int(number) if number % 1 == 0 else number

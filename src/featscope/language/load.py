@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +18,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from featscope.files import kept_while_unchanged
 from featscope.hub import asking_hub, without_bars
 from featscope.options import ConfigError, require_extra
 from featscope.system import free_memory, lacks_memory, mapped_files
@@ -98,9 +98,9 @@ def _config_of(folder: str) -> Mapping[str, Any]:
     return found
 
 
-@lru_cache(maxsize=1)
+@kept_while_unchanged(1)
 def load_once(name: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The same, kept in memory until another one is asked for: for who changes nothing in it."""
+    """The same, kept in memory until another one is asked for, or its files change: for who changes nothing in it."""
     return load_model(name, device)
 
 

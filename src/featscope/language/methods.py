@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from featscope.language.keep import Keep
+from featscope.language.keep import Keep, kept_in_words
 from featscope.language.load import (
     RETRIEVER,
     RETRIEVER_KERNEL,
@@ -79,7 +79,8 @@ class Reading:
         pooled = (
             "" if (self.kernel, self.pool) == (KERNEL, POOL) else f" (scores: {self.pool} of {self.kernel} neighbours)"
         )
-        return listed(name).about.format(layer=self.layer, keep=self.keep, window=self.window, pooled=pooled)
+        keep = kept_in_words(self.keep)
+        return listed(name).about.format(layer=self.layer, keep=keep, window=self.window, pooled=pooled)
 
 
 def pooling_of(options: Any, name: str = "full") -> tuple[int, Pool]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import Cache, DynamicCache, DynamicLayer, PreTrainedModel
 from transformers.cache_utils import DynamicSlidingWindowLayer
 
-from featscope.language.decoder import require_seeing, seeing
+from featscope.language.decoder import require_seeing, seeing, seeing_always
 from featscope.language.method import setting
 from featscope.language.prompt import Prompt
 from featscope.options import ConfigError
@@ -78,14 +78,19 @@ class PartialLayer(DynamicLayer):
         self.values = self.values.gather(2, index.expand(*places.shape, self.values.shape[-1]))
 
 
-def partial_cache(model: PreTrainedModel, prompt: Prompt, new: int, chosen_by: int | None) -> Cache:
-    """A cache that can drop entries in layers that see all of the prompt, and is the model's own in the others.
+def partial_cache(
+    model: PreTrainedModel, prompt: Prompt, new: int, chosen_by: int | None, *, narrow: bool = False
+) -> Cache:
+    """A cache that can drop entries in layers that see any text whole, and is the model's own in those with a window.
+
+    Of a model that has windows alone it can in those that see all of the prompt.
 
     Args:
         model: reads the prompt.
         prompt: what is read.
         new: tokens to come.
         chosen_by: the layer that chooses for all; None if each does for itself.
+        narrow: whether layers above that one read the chosen tokens alone, so that they hold these, window or not.
 
     Raises:
         ConfigError: there is no such layer.
@@ -93,8 +98,11 @@ def partial_cache(model: PreTrainedModel, prompt: Prompt, new: int, chosen_by: i
     cache, dropped = DynamicCache(config=model.config), Dropped()
     length = prompt.longest
     own = [type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in cache.layers]
-    evicted = [layer for layer in seeing(model, length + new) if layer < len(own) and own[layer]]
-    if not evicted or chosen_by not in (None, *evicted):
+    able = seeing(model, length + new)
+    above = able if narrow and chosen_by is not None else []
+    chosen = {*seeing_always(model, length + new), *(layer for layer in above if layer > (chosen_by or 0))}
+    evicted = [layer for layer in sorted(chosen) if layer < len(own) and own[layer]]
+    if not evicted or chosen_by not in (None, *able):
         require_seeing(model, prompt, [len(own) - 1 if chosen_by is None else chosen_by])
         raise ConfigError(
             f"no layer of {type(model).__name__} both sees all of {length + new} tokens and has a cache of "

@@ -5,11 +5,10 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from featscope.files import each_once
+from featscope.files import each_once, kept_while_unchanged
 from featscope.hub import asking_hub
 from featscope.language.examples import is_text
 from featscope.language.longbench.tasks import TASKS
@@ -37,7 +36,7 @@ class LongBenchExample(NamedTuple):
     classes: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=len(TASKS))
+@kept_while_unchanged(len(TASKS))
 def read_task(source: str, task: str) -> tuple[LongBenchExample, ...]:
     """All examples of ``task``, in the order of the file.
 

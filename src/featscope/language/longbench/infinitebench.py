@@ -8,10 +8,9 @@ Summaries are scored by ROUGE-L as in LongBench, where InfiniteBench takes ROUGE
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-from featscope.files import each_once
+from featscope.files import each_once, kept_while_unchanged
 from featscope.language.examples import is_text
 from featscope.language.longbench import picked
 from featscope.language.longbench.data import LongBenchExample, one_file
@@ -89,7 +88,7 @@ _CHOICES = ("longbook_choice_eng", "code_debug")
 _NUMBERS = {"code_run": re.compile(r"-?\d+"), "math_find": re.compile(r"-?\d+(\.\d+)?")}
 
 
-@lru_cache(maxsize=len(TASKS))
+@kept_while_unchanged(len(TASKS))
 def read_task(source: str, task: str) -> tuple[LongBenchExample, ...]:
     """All examples of ``task``, in the order of the file.
 

@@ -5,10 +5,9 @@ Bai et al. 2024, arXiv 2412.15204; prompt (``prompts/0shot.txt``) and rule are t
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
-from featscope.files import each_once
+from featscope.files import each_once, kept_while_unchanged
 from featscope.language.examples import is_text
 from featscope.language.longbench.data import LongBenchExample, one_file
 from featscope.language.longbench.picked import stated_letter
@@ -38,7 +37,7 @@ TASKS: Mapping[str, LongBenchTask] = {
 _FIELDS = ("question", "choice_A", "choice_B", "choice_C", "choice_D", "answer", "context", "domain")
 
 
-@lru_cache(maxsize=1)
+@kept_while_unchanged(1)
 def _all(source: str) -> tuple[tuple[str, LongBenchExample], ...]:
     where, text = one_file(source, _FILE, HUB)
     try:

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from featscope.language.attention import Attention, require_seen, watched
 from featscope.language.caches.full import Full, Selected
 from featscope.language.caches.press import Press
-from featscope.language.decoder import blocks, cache_argument, cache_of, require_context, text_config
+from featscope.language.decoder import blocks, cache_argument, cache_of, kinds_of, require_context, text_config
 from featscope.language.method import new_tokens
 from featscope.language.output import with_kept
 from featscope.language.partial_cache import (
@@ -66,9 +66,10 @@ def generate_in_one_pass(
     require_context(model, prompt, new)
     its: Any = model
     one = _OnePass(model, prompt, stages, cache, entries, narrow)
-    if type(cache) is not Full:
+    if type(cache) is not Full or (narrow and _has_masks_above(model, stages[0][0].layer)):
         require_own_cache(model)
-        one.held = partial_cache(model, prompt, new, stages[0][0].layer if stages else None)
+        chosen_by = stages[0][0].layer if stages else None
+        one.held = partial_cache(model, prompt, new, chosen_by, narrow=narrow)
         options = options | {cache_argument(its.forward): one.held}
     pressing = cache.pressing(model, prompt, one.held) if isinstance(cache, Press) else nullcontext()
     with watched(model, one), one.narrowing(), pressing:
@@ -119,7 +120,7 @@ class _OnePass:
     @property
     def uneven(self) -> bool:
         """Whether heads of a layer, or layers that see everything, hold different numbers of entries."""
-        if self.held is None:  # a full cache: layers above a selector's hold what was chosen
+        if type(self.cache) is Full:  # layers above a selector's hold what was chosen
             return bool(self.chosen) and self.chosen[-1].shape[-1] < self.prompt.ids.shape[-1]
         counts = {layer.held for layer in self.held.layers if isinstance(layer, PartialLayer)}
         return len(counts) > 1 or any(bool((hidden != hidden[:, :1]).any()) for hidden in self.hidden.values())
@@ -160,7 +161,7 @@ class _OnePass:
         if not isinstance(held, PartialLayer):
             return
         held.seen = self.prompt.ids.shape[-1]
-        if isinstance(self.cache, Press):
+        if isinstance(self.cache, Press) or type(self.cache) is Full:
             return
         if cast(Tensor, held.keys).shape[1] != attention.key.shape[1]:
             raise ConfigError(
@@ -321,6 +322,12 @@ class _OnePass:
         for layer, kept in self.kept.items():
             found[layer, :, : kept.shape[1], most - kept.shape[2] :] = kept[::copies]
         return found
+
+
+def _has_masks_above(model: PreTrainedModel, layer: int) -> bool:
+    """Whether some kind of attention begins above ``layer``: masks are made for the first layer of each."""
+    kinds = kinds_of(model)
+    return not {*kinds} <= {*kinds[: layer + 1]}
 
 
 def _require_mask_of_all(model: PreTrainedModel, attention: Attention) -> None:

@@ -17,7 +17,7 @@ from featscope.language.decoder import (
     require_decoder,
     require_one_device,
     require_seeing,
-    seeing,
+    seeing_always,
     text_config,
 )
 from featscope.language.keep import Keep, operations_of, require_keep
@@ -111,7 +111,7 @@ class Draft:
                 f"the prompt has the token {unknown}, and draft = {type(self.draft).__name__} knows {words}: "
                 "allowed is a model of the same tokenizer"
             )
-        layers = seeing(self.draft, prompt.longest + self.look_ahead)
+        layers = seeing_always(self.draft, prompt.longest + self.look_ahead)
         if not layers:
             require_seeing(self.draft, prompt, [text_config(self.draft).num_hidden_layers - 1])
         largest = _Largest(prompt, layers)
