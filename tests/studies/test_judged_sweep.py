@@ -15,6 +15,7 @@ from featscope.cli import main
 from featscope.commands.run import how_to_judge
 from featscope.commands.sweep import axis_values
 from featscope.options import ConfigError, require
+from featscope.registry import find
 from featscope.report.page import page_html
 from featscope.report.provenance import command
 from featscope.report.run_report import content, report_run
@@ -473,3 +474,11 @@ def test_the_page_of_an_unfinished_one_and_its_command(tmp_path):
     assert "where-near" in report_run(outcome.folder, study).read_text()
     plan = read_plan(tmp_path / "run")
     assert plan["config"]["only"] == ["near"]
+
+
+def test_an_arm_that_sets_what_varies_itself_is_said_to_be_one_measurement():
+    study = find("tensor-power")[1]().smallest()
+    sweep = JudgedSweep(study, (Axis("power", (6.0, 14.0)),), ("weighted-lower-bound",))
+    assert sweep._same(["starts", "step-sizes", "steep"]) == (
+        "One measurement at all points, as it sets what varies itself: starts, steep. "
+    )

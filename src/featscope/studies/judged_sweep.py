@@ -66,15 +66,14 @@ class JudgedSweep(Study):
         start, *others = self.points
         for place, axis in enumerate(self.axes):
             elsewhere = [to for to in others if all(to[i] == start[i] for i in range(len(start)) if i != place)]
-            if elsewhere and not any(self._differs(start, to) for to in elsewhere):
+            if elsewhere and all(self._recipes(to) == self._recipes(start) for to in elsewhere):
                 raise ConfigError(
                     f"JudgedSweep.axes: {axis.option} = {axis} changes nothing in any arm that is run: allowed are "
                     "options that some arm does not set itself"
                 )
 
-    def _differs(self, one: Point, other: Point) -> bool:
-        here, there = ({name: arm.recipe for name, arm in self._arms_at(at).items()} for at in (one, other))
-        return here != there
+    def _recipes(self, point: Point) -> dict[str, Any]:
+        return {name: arm.recipe for name, arm in self._arms_at(point).items()}
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -272,18 +271,16 @@ class JudgedSweep(Study):
     def _figure(self, name: str, arms: Mapping[str, Mapping[Point, Claim]]) -> Verdicts:
         x, *rest = self.axes
         first = next(iter(next(iter(arms.values())).values()))
-        title = first.title or first.statement
         said = f"{first.statement} " if first.title and first.statement != first.title else ""
         mark = "A circle: it holds; a cross: it fails; a ring: undecided. "
         area = "Areas are of the nearest point. " if rest else "Dashed: the bound. "
         lost = sum(not isfinite(claim.measured) for of in arms.values() for claim in of.values())
         foot = f"Points of which nothing was measured stand at the foot: {lost}. " if lost and not rest else ""
+        by = "Verdicts by" if rest else "Bars and verdicts:"
         return Verdicts(
             f"where-{name}",
-            f"Where it holds: {title}",
-            f"{said}{mark}{area}{foot}Bars and verdicts: {100 * LEVEL:.3g} % intervals."
-            if not rest
-            else f"{said}{mark}{area}Verdicts by {100 * LEVEL:.3g} % intervals.",
+            f"Where it holds: {first.title or first.statement}",
+            f"{said}{mark}{area}{foot}{self._same(arms)}{by} {100 * LEVEL:.3g} % intervals.",
             [self._panel(arm, of) for arm, of in arms.items()],
             _axis_label(x),
             _axis_label(rest[0]) if rest else "measured",
@@ -292,6 +289,12 @@ class JudgedSweep(Study):
             areas=bool(rest),
             claims=(name,),
         )
+
+    def _same(self, arms: Iterable[str]) -> str:
+        """Which of ``arms`` train alike at all points."""
+        recipes = [*map(self._recipes, self.points)]
+        same = [arm for arm in arms if all(one.get(arm) == recipes[0].get(arm) for one in recipes)]
+        return f"One measurement at all points, as it sets what varies itself: {', '.join(same)}. " if same else ""
 
     def _panel(self, arm: str, of: Mapping[Point, Claim]) -> VerdictPanel:
         at = sorted(of)
@@ -345,15 +348,13 @@ class JudgedSweep(Study):
         if len(over) == 1:
             ((key, of),) = over.items()
             counts = {v: sum(claim.verdict == v for claim in of.values()) for v in VERDICTS}
-            found = (
-                f"Of {where}, {key.partition('@')[0]} holds at {counts['holds']}, fails at {counts['fails']} and is "
-            )
-            found += f"undecided at {counts['undecided']}."
+            told = f"holds at {counts['holds']}, fails at {counts['fails']} and is undecided at {counts['undecided']}"
+            found = f"Of {where}, {key.partition('@')[0]} {told}."
         else:
             changing = sum(len(_verdicts(of)) > 1 for of in over.values())
-            found = f"Of {len(over)} claims on their arms, {changing} change their verdict within {where}."
-        extra = sum(map(len, self.added))
-        added = f"{counted(extra, 'point')} {'was' if extra == 1 else 'were'}"
+            turn = "changes its" if changing == 1 else "change their"
+            found = f"Of {len(over)} claims on their arms, {changing} {turn} verdict within {where}."
+        added = f"{counted(extra := sum(map(len, self.added)), 'point')} {'was' if extra == 1 else 'were'}"
         closer_look = f" {added} added where verdicts change or are undecided." if extra else ""
         lede = (
             f"{'; '.join(f'{axis.name} = {axis}'.replace(',', ', ') for axis in self.axes)}; all else as in the "
@@ -394,6 +395,6 @@ def _in_words(claim: Claim) -> str:
     numbers, accepted = (claim.measured, *claim.interval), claim.tolerance if claim.relation == "=" else None
     digits, of_tolerance = significant(claim.predicted, numbers, accepted, 4)
     measured, low, high = (f"{value:.{digits}g}" for value in numbers)
-    bound = f"{claim.relation} {claim.predicted:.{digits}g}"
-    bound += "" if accepted is None else f" ± {accepted:.{of_tolerance}g}"
-    return f"{claim.verdict}, {measured} ({low} to {high}), wanted {bound}"
+    within = "" if accepted is None else f" ± {accepted:.{of_tolerance}g}"
+    wanted = f"{claim.relation} {claim.predicted:.{digits}g}{within}"
+    return f"{claim.verdict}, {measured} ({low} to {high}), wanted {wanted}"

@@ -27,7 +27,8 @@ class LaterStepsClaims(MixtureClaims):
         law="share",
         things=lambda self: self.test,
         because=f"Bound: {STATED} The linear ceiling is 0.84.",
-        note="With the step size of the theorem and as many steps as the experiments have, not its m^(4/3).",
+        note="With the step size of the theorem and as many steps as the experiments have, not its m^(4/3). It and the "
+        "bounds of drift are true of a network that stands still, too.",
     )
     def literal_sgd_stalls(self, run: xr.Dataset) -> xr.DataArray:
         """Gradient descent as the theorem has it does not get past a linear rule in the steps of the experiments.

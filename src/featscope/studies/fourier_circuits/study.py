@@ -205,6 +205,7 @@ class FourierCircuits(ConstructedCircuits):
         on=[TRAINED, TWO, PENALTIES],
         at_least=0.5,
         because=f"Bound: half of what each should have; {STATED}",
+        note="Random weights have some of every frequency, too: that training evens them is equal-frequency-mass.",
         range=POSITIVE,
     )
     def all_frequencies_used(self, run: xr.Dataset) -> xr.DataArray:

@@ -169,7 +169,13 @@ class Grokking(GrokkingArms):
         """
         return times.at_own_end(run, run.spread) - run.spread.isel(step=0)
 
-    @ordering("Section 4.5", on=PRINTED, not_on=dict.fromkeys(NO_DECAY, "Without weight decay."), less_than=0.0)
+    @ordering(
+        "Section 4.5",
+        on=PRINTED,
+        not_on=dict.fromkeys(NO_DECAY, "Without weight decay."),
+        less_than=0.0,
+        note="Weight decay alone would make it fall further, whatever is learned.",
+    )
     def norm_falls(self, run: xr.Dataset) -> xr.DataArray:
         """The norm of the weights falls.
 

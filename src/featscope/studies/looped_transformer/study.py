@@ -53,6 +53,9 @@ def exactly(study: "LoopedTransformer") -> list[str]:
     return [*study.lengths, ANY, SIZES, FEW, REAL]
 
 
+BEGINS = "What begins at the construction has it before a step."
+
+
 @dataclass(frozen=True)
 class LoopedTransformer(FigureEightOne):
     """A linear transformer solves least squares in its prompt, one step of descent a loop (dissertation, Chapter 8).
@@ -307,7 +310,7 @@ class LoopedTransformer(FigureEightOne):
         loop = self.training_loops - 1
         return np.log(run.trained_error.isel(loop=loop)) - np.log(run.best_step_error.isel(loop=loop))
 
-    @bound("derived here", on=TUNED, not_on={TRAINED: OTHER}, at_most=1.0, range=POSITIVE)
+    @bound("derived here", on=TUNED, not_on={TRAINED: OTHER}, at_most=1.0, note=BEGINS, range=POSITIVE)
     def training_extrapolates_in_loops(self, run: xr.Dataset) -> xr.DataArray:
         """A trained layer goes on falling when it is gone through more often than in training.
 
@@ -315,7 +318,15 @@ class LoopedTransformer(FigureEightOne):
         """
         return run.trained_error.isel(loop=-1) / run.trained_error.isel(loop=self.training_loops - 1)
 
-    @bound("derived here", on=TUNED, not_on={TRAINED: OTHER}, at_least=0.9, because=f"Bound: {STATED}", range=SHARE)
+    @bound(
+        "derived here",
+        on=TUNED,
+        not_on={TRAINED: OTHER},
+        at_least=0.9,
+        because=f"Bound: {STATED}",
+        note=BEGINS,
+        range=SHARE,
+    )
     def training_ends_near_the_construction(self, run: xr.Dataset) -> xr.DataArray:
         """Training ends near the hand-set matrices.
 

@@ -37,7 +37,14 @@ class PredictionHeadStudy(PhasesClaims):
 
     # --- What the head needs ------------------------------------------------------------------------------------------
 
-    @bound("Section 5.3", on="no-stop-gradient", at_most=FEW, because=CHOICE, law="draws")
+    @bound(
+        "Section 5.3",
+        on="no-stop-gradient",
+        at_most=FEW,
+        because=CHOICE,
+        note="Starts that learned nothing would count as not rescued.",
+        law="draws",
+    )
     def no_stop_gradient_collapses(self, run: xr.Dataset) -> xr.DataArray:
         """Without stop-gradient the head rescues nothing.
 

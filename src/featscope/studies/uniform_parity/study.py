@@ -257,7 +257,14 @@ class UniformParityStudy(FirstGradientClaims):
         hinge = last(run, run.hinge)
         return (hinge < 0.1).where(hinge.notnull())
 
-    @bound("Lemma B.54", on=[PAIR, FOUR], at_most=1.0, because="As printed.", range=POSITIVE)
+    @bound(
+        "Lemma B.54",
+        on=[PAIR, FOUR],
+        at_most=1.0,
+        because="As printed.",
+        note="In so many steps the optimizer moves a weight by hardly more: it cannot fail here.",
+        range=POSITIVE,
+    )
     def readout_is_bounded(self, run: xr.Dataset) -> xr.DataArray:
         r"""The read-out that training finds is as small as that of the lemma.
 
