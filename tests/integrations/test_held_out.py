@@ -1,6 +1,7 @@
 """What is held out: how it is read, what is done with it, and what a look leaves as it was."""
 
 import random
+import warnings
 from collections import UserDict
 from contextlib import nullcontext
 from functools import partial
@@ -364,3 +365,17 @@ def test_a_model_that_draws_in_evaluation_mode_sees_the_same_draws_at_every_look
     monitor.step()
     assert monitor.latest == pytest.approx(first, nan_ok=True)
     assert not torch.equal(torch.get_rng_state(), drawn)
+
+
+def test_features_that_are_not_finite_are_told_of_once():
+    held = HeldOut([torch.full((4, 3), torch.nan)], 4)
+    with pytest.warns(UserWarning, match="what this puts out on held-out samples is not finite"):
+        held.features(nn.Linear(3, 2), "", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        held.features(nn.Linear(3, 2), "", None)
+
+
+def test_batches_that_are_no_tensors_are_refused_by_kind():
+    with pytest.raises(ValueError, match="held_out has a batch that is a ndarray: allowed are tensors"):
+        HeldOut([np.zeros((4, 3), np.float32)], 4).features(nn.Linear(3, 2), "", None)

@@ -1,5 +1,6 @@
 """A batch without samples has no loss: it is refused by name, where a mean over nothing would be NaN."""
 
+import jaxtyping
 import pytest
 import torch
 
@@ -24,3 +25,9 @@ NOTHING, SOME = torch.zeros(0, 4), torch.ones(3, 4)
 def test_it_is_refused(loss, given, named):
     with pytest.raises(ValueError, match=rf"{named} has shape \[0, 4\]: expected a row or more"):
         loss(*given)
+
+
+def test_a_row_in_place_of_a_matrix_is_refused_by_its_shape(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses it first, in tests alone
+    with pytest.raises(ValueError, match=r"features has shape \[5\]: expected \[batch, neuron\]"):
+        NuclearNorm(0.01)(torch.zeros(5))

@@ -262,3 +262,9 @@ def test_unreadable_trajectories_are_errors_of_use(tmp_path):
     (tmp_path / "trajectory.nc").write_bytes(b"not HDF5")
     with pytest.raises(ConfigError, match="does not end with its checksum"):
         RunFolder(tmp_path).read_trajectory()
+
+
+def test_a_file_in_place_of_a_run_is_said_to_be_one(tmp_path):
+    (tmp_path / "file").write_text("a")
+    with pytest.raises(ConfigError, match="file' is a file: allowed is the folder of a run"):
+        read_plan(tmp_path / "file")

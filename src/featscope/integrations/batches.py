@@ -82,6 +82,9 @@ def run_model(model: nn.Module, batch: Any) -> Any:
         return model(
             **{name: value.to(device) if isinstance(value, Tensor) else value for name, value in given.items()}
         )
+    if not isinstance(batch, Tensor):
+        kind = type(batch).__name__
+        raise ValueError(f"held_out has a batch that is a {kind}: allowed are tensors. Give these, or `run`")
     return model(batch.to(device))
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featscope.integrations.batches import copied, first_batches, run_model, size_of
-from featscope.integrations.labels import labels_of_all
+from featscope.integrations.labels import labels_of_all, tell
 from featscope.integrations.rows import one_row_a_sample, refuse_maps, refuse_other_axes
 from featscope.modules import evaluating, kept, uncompiled
 
@@ -39,6 +39,7 @@ class HeldOut:
         if self.samples < 2:
             raise ValueError(f"held_out has {self.samples} samples: allowed are two or more")
         self.labels = labels_of_all(self.batches, more, neighbours)
+        self._told = False  # that features are not finite
         self._known = set[str]()  # parts whose axes were looked at
 
     def run(self, model: nn.Module, batch: Any) -> Any:
@@ -82,5 +83,11 @@ class HeldOut:
             raise ValueError(
                 f"at = {at!r} is out of range: features have shape {list(found.shape)} for {self.samples} samples, "
                 "allowed is [sample, dimension]. Say with `reduce` how to make one row a sample of what is put out."
+            )
+        if not self._told and not found.isfinite().all():
+            self._told = True
+            tell(
+                f"at = {at!r}: what this puts out on held-out samples is not finite, and what is measured of it is NaN "
+                "until it is. Are samples, or weights, NaN?"
             )
         return found

@@ -30,18 +30,18 @@ def labels_of_all(batches: Sequence[Any], more: bool, neighbours: int) -> Int[Te
     others = _other_labels(batches[0])
     if len(found) < len(labels):
         if why := _why_none(batches, others):
-            _tell(f"held_out has no labels, and there are no accuracies: {why}")
+            tell(f"held_out has no labels, and there are no accuracies: {why}")
         return None
     every = torch.cat(found).cpu()
     if len(every.unique()) == len(every):
         cure = _could_be(others) if others else "If these are classes, give more samples."
-        _tell(
+        tell(
             f"held_out has no labels, and there are no accuracies: {_entry(batches[0])} holds another number for each "
             f"of the {len(every)} samples, as numbers of samples do. {cure}"
         )
         return None
     if others:
-        _tell(
+        tell(
             f"held_out: batch[1] is taken for the labels, and {' and '.join(others)} could be labels, too: each holds "
             "a whole number from 0 on for each sample. Give pairs of inputs and the right ones, ((batch[0], batch[1]) "
             f"for batch in loader) or ((batch[0], {others[-1]}) for batch in loader), or mappings with "
@@ -49,13 +49,13 @@ def labels_of_all(batches: Sequence[Any], more: bool, neighbours: int) -> Int[Te
         )
     if more and _class_by_class(every):
         classes = len(every.unique())
-        _tell(
+        tell(
             f"held_out comes class by class, as far as it was read: its first {len(every)} samples are of "
             f"{classes} class{'es' if classes > 1 else ''}, and accuracy and rank are among these alone. Give "
             "a shuffled loader."
         )
     if neighbours and (few := _few(every, neighbours)):
-        _tell(few)
+        tell(few)
     return every
 
 
@@ -199,6 +199,6 @@ def _class_by_class(labels: Int[Tensor, " sample"]) -> bool:
     return len(counts) == 1 or orders > log(1000)
 
 
-def _tell(what: str) -> None:
+def tell(what: str) -> None:
     """Warn whoever made a `Monitor`."""
     warnings.warn(what, stacklevel=5)

@@ -60,9 +60,11 @@ def require_rows(name: str, rows: Representations) -> None:
     """See that what is called ``name`` has rows: a mean over none of them is NaN, without a word.
 
     Raises:
-        ValueError: it has none.
+        ValueError: it has none, or is no matrix.
     """
     shape = (rows.dense if isinstance(rows, Masked) else rows).shape
+    if len(shape) < 2:
+        raise ValueError(f"{name} has shape {list(shape)}: expected [batch, neuron]")
     if not torch.compiler.is_compiling() and not shape[-2]:
         raise ValueError(f"{name} has shape {list(shape)}: expected a row or more. Pass empty batches over")
 

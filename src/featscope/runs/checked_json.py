@@ -52,6 +52,8 @@ def read_json(file: Path) -> Any:
     except FileNotFoundError:
         why = f"is {str(file.parent)!r} the folder of a run?" if file.name == "config.json" else f"to mend it, {cure}"
         raise ConfigError(f"{file} is missing: {why}") from None
+    except NotADirectoryError:
+        raise ConfigError(f"{str(file.parent)!r} is a file: allowed is the folder of a run") from None
     except OSError as error:
         raise ConfigError(f"{file} cannot be read ({error.strerror}): {cure}") from None
     except UnicodeDecodeError as error:
