@@ -28,7 +28,7 @@ def test_own_study_runs(tmp_path, monkeypatch, capsys):
     (code,) = re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S)
     small = {
         "700, 100)": "4, 100)",
-        "replicas=6": "replicas=2",
+        "replicas=8": "replicas=2",
     }
     for shown, used in small.items():
         assert code.count(shown) == 1

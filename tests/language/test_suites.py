@@ -131,7 +131,6 @@ def test_longbench_v2_has_its_tokens_its_rule_and_its_domains(tmp_path):
 def test_numbers_that_are_looked_for_have_names_of_several_words(infinite):
     line = INFINITE["math_find"] | {"input": "Answer with one number. The second largest number of the list is: "}
     (infinite / "math_find.jsonl").write_text(json.dumps(line))
-    SUITES["infinitebench"].read.cache_clear()
     prompt, _ = asked("infinitebench", "math_find", infinite)
     assert prompt.startswith("What is the second largest number in the following list?\n\n[1, 2]\n\nAnswer with one")
 
@@ -139,13 +138,11 @@ def test_numbers_that_are_looked_for_have_names_of_several_words(infinite):
 def test_a_letter_beside_its_option_is_one(infinite):
     line = INFINITE["code_debug"] | {"answer": ["run.go", "C"]}
     (infinite / "code_debug.jsonl").write_text(json.dumps(line))
-    SUITES["infinitebench"].read.cache_clear()
     assert asked("infinitebench", "code_debug", infinite)[1] == ("C", "run.go")
 
 
 def test_a_letter_alone_names_its_option(infinite):
     (infinite / "code_debug.jsonl").write_text(json.dumps(INFINITE["code_debug"] | {"answer": ["D"]}))
-    SUITES["infinitebench"].read.cache_clear()
     assert asked("infinitebench", "code_debug", infinite)[1] == ("D", "h")
 
 
@@ -153,7 +150,6 @@ def test_a_blank_beside_an_answer_is_none(infinite):
     """It would be in whatever is said."""
     line = INFINITE["longdialogue_qa_eng"] | {"answer": ["", "DOLAN", None]}
     (infinite / "longdialogue_qa_eng.jsonl").write_text(json.dumps(line))
-    SUITES["infinitebench"].read.cache_clear()
     assert asked("infinitebench", "longdialogue_qa_eng", infinite)[1] == ("DOLAN",)
 
 

@@ -122,11 +122,12 @@ def test_runs_are_found_below_a_folder(out, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("gone", "said"),
     [
-        (["claims.json"], "not finished: run it again with --resume"),
+        (["claims.json", "trajectory.nc"], "not finished: run it again with --resume"),
+        (["claims.json"], "not judged: featscope judge DIR"),
         ([], "cannot be read: "),
         (None, "claims expected"),
     ],
-    ids=["unfinished", "damaged", "finished"],
+    ids=["unfinished", "unjudged", "damaged", "finished"],
 )
 def test_what_came_of_a_run_is_told_of_one_that_is_not_finished_too(out, tmp_path, capsys, gone, said):
     run = shutil.copytree(out, tmp_path / "runs" / "one")

@@ -105,5 +105,7 @@ def _row(run: Path) -> list[str]:
         about[1] = began(read_environment(run))
         came = how_many_hold(read_claims(run)) or "Nothing is claimed."
     except ConfigError as error:
-        came = "not finished: run it again with --resume" if is_unfinished(run) else f"cannot be read: {error}"
+        judged = (run / "claims.json").exists()
+        came = f"cannot be read: {error}" if judged else "not judged: featscope judge DIR"
+        came = "not finished: run it again with --resume" if is_unfinished(run) else came
     return [str(run), *about, came]
