@@ -47,7 +47,8 @@ def atomic_write(path: Path, data: bytes) -> None:
 def kept_while_unchanged(most: int) -> Callable[[F], F]:
     """Keeps the last ``most`` results of a function whose first argument names a folder or file, until that changes.
 
-    By names, sizes and times; what is no place here, such as a name on the Hub, is taken for unchanged.
+    By names, sizes and times, of a thousand files at most; what is no place here, such as a name on the Hub, is taken
+    for unchanged.
     """
 
     def keeping(function: F) -> F:
@@ -58,10 +59,12 @@ def kept_while_unchanged(most: int) -> Callable[[F], F]:
 
 
 def _stamp_of(name: str) -> tuple[Any, ...]:
-    found: list[Any] = []
-    with suppress(OSError, ValueError):  # what is no name of a file, or is gone by now
+    files, found = list[Path](), list[Any]()
+    with suppress(OSError, ValueError):  # what is no name of a file
         place = Path(os.path.expanduser(name)).resolve()
-        for file in sorted(islice(place.rglob("*"), _MOST_STAMPED)) if place.is_dir() else [place]:
+        files = sorted(islice(place.rglob("*"), _MOST_STAMPED)) if place.is_dir() else [place]
+    for file in files:
+        with suppress(OSError):  # gone by now, or a link that leads nowhere
             its = file.stat()
             found.append((file, its.st_size, its.st_mtime_ns))
     return tuple(found)

@@ -256,7 +256,7 @@ def test_rows_of_several_lengths_are_refused_where_padding_enters_a_state():
     model = RecurrentGemmaForCausalLM(RecurrentGemmaConfig(**SMALL, **sizes, head_dim=8)).eval()
     method, both = GemFilter(model, 2, 20, window=4), padded(prompt(60, 1), prompt(45, 2))
     assert method.select(both[:1], torch.ones(1, 60, dtype=torch.long)).shape == (1, 20)
-    with pytest.raises(ConfigError, match="takes in what the shorter are padded with: allowed are prompts of one len"):
+    with pytest.raises(ConfigError, match="the prompt has padding, and the state of RecurrentGemma"):
         method.select(both, (both != 0).long())
 
 

@@ -25,6 +25,12 @@ def begun(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[int]:
     return ids if ids[: len(first)] == first else first + ids
 
 
+def begins(tokenizer: PreTrainedTokenizerBase, text: str) -> bool:
+    """Whether a text begins with the tokenizer's first token already, in words."""
+    first: Any = tokenizer.bos_token
+    return bool(first) and text.startswith(first)
+
+
 def going_on(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[int]:
     """Tokens of a text, without the end that some tokenizers append (``add_eos_token``): more is to come behind it."""
     end: Any = tokenizer.eos_token_id
@@ -39,8 +45,7 @@ def prompt_tokens(tokenizer: PreTrainedTokenizerBase, text: str, *, special: boo
     With ``special=False``, for what stands in a chat template or behind another text, no token is added; nor is one to
     a text that begins with the first one already, as a rendered conversation may.
     """
-    first: Any = tokenizer.bos_token
-    special = special and not (first and text.startswith(first))
+    special = special and not begins(tokenizer, text)
     ids: Any = tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"]
     return begun(tokenizer, going_on(tokenizer, ids)) if special else ids
 

@@ -38,6 +38,7 @@ from featscope.options import ConfigError, require
 
 _KEEP = 1024  # tokens, where nothing is said
 _KEEPS = f"2 to {MOST_TOKENS} (tokens), or a share in (0, 1)"
+_BEFORE = 16  # tokens that are decoded along: of blanks at an end, and of characters in several tokens
 _SHOWN_AT_A_GAP = 12  # dropped tokens shown on either side of a longer gap
 
 
@@ -210,7 +211,8 @@ def marked(
 
     def piece(start: int, end: int) -> str:
         """What tokens add to the text before them; a character belongs to the token that completes it."""
-        whole, before = (str(tokenizer.decode(ids[:place])).rstrip("\ufffd") for place in (end, start))
+        first = max(0, start - _BEFORE)
+        whole, before = (str(tokenizer.decode(ids[first:place])).rstrip("\ufffd") for place in (end, start))
         return whole[len(before) :]
 
     kept = share >= 0.5

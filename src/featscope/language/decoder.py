@@ -174,12 +174,10 @@ def require_context(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> Non
 def require_room(model: PreTrainedModel, prompt: Prompt, new: int = 0) -> None:
     """Raise `ConfigError` unless ``model`` can read ``prompt`` and ``new`` tokens more, as if each row were alone."""
     require_own_angles(model, prompt, new)
-    lengths = prompt.real.sum(-1)
-    if text_config(model).model_type in _UNMASKED and int(lengths.min()) < int(lengths.max()):
+    if text_config(model).model_type in _UNMASKED and not bool(prompt.real.all()):
         raise ConfigError(
-            f"prompts of {int(lengths.min())} to {int(lengths.max())} tokens stand in one batch, and the state of "
-            f"{type(model).__name__} takes in what the shorter are padded with: allowed are prompts of one length. Ask "
-            "them one by one"
+            f"the prompt has padding, and the state of {type(model).__name__} takes it in: allowed are prompts of one "
+            "length in a batch, without any. Ask others one by one"
         )
     length, context = prompt.longest + new, context_of(model)
     if context is not None and length > context:

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from featscope.claims.intervals import interval_of_binomial
 from featscope.language.attention import Attention, require_seen, watched
-from featscope.language.chat import begun, going_on, in_template
+from featscope.language.chat import begins, begun, going_on, in_template
 from featscope.language.decoder import (
     require_context,
     require_decoder,
@@ -214,6 +214,7 @@ def needle_span(
         )
     if not tokenizer.is_fast:
         raise ConfigError(f"tokenizer = {type(tokenizer).__name__} is not a fast one: load it with use_fast=True")
+    special = special and not begins(tokenizer, prompt)
     options: dict[str, Any] = {"add_special_tokens": special, "return_offsets_mapping": True}
     encoded: Any = tokenizer(prompt, **options)
     starts, ends = torch.tensor(encoded["offset_mapping"]).T

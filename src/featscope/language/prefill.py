@@ -94,7 +94,7 @@ class Prefill(OfModel):
 
         Its attribute ``kept`` are the places of the chosen tokens ``[batch, kept]``; where caches drop entries in one
         pass, those that each layer holds ``[layer, batch, kv_head, kept]``. -1 stands where it is fewer than elsewhere,
-        and in layers whose window hides a part of the prompt, which keep it as they always do.
+        and in layers with a window, which keep it as they always do.
 
         Args:
             input_ids: prompts, a tensor ``[batch, token]``, padded on the left.

@@ -88,7 +88,7 @@ def layer_agreement(
     Returns:
         the cosine of both matrices, see `matrix_agreement`; NaN where gradients are zero.
     """
-    module, (at,) = unwrapped(module, at)
+    given, (module, (at,)) = module, unwrapped(module, at)
     layer = module.get_submodule(at)
     weight = getattr(layer, "weight", None)
     if not has_gram(layer) or not isinstance(weight, Tensor):
@@ -106,7 +106,7 @@ def layer_agreement(
     gram = matrix.mT @ matrix if narrow else matrix @ matrix.mT
     total = torch.zeros_like(gram)
     try:
-        with evaluating(module), uncompiled(module), torch.enable_grad():
+        with evaluating(module), uncompiled(given), torch.enable_grad():
             for batch in batches:
                 seen.clear()
                 out = output(batch)

@@ -293,7 +293,7 @@ class JudgedSweep(Study):
     def _same(self, arms: Iterable[str]) -> str:
         """Which of ``arms`` train alike at all points."""
         recipes = [*map(self._recipes, self.points)]
-        same = [arm for arm in arms if all(one.get(arm) == recipes[0].get(arm) for one in recipes)]
+        same = [arm for arm in arms if len(recipes) > 1 and all(one.get(arm) == recipes[0].get(arm) for one in recipes)]
         return f"One measurement at all points, as it sets what varies itself: {', '.join(same)}. " if same else ""
 
     def _panel(self, arm: str, of: Mapping[Point, Claim]) -> VerdictPanel:

@@ -45,7 +45,7 @@ def generate_in_one_pass(
     """What ``model.generate`` returns, with ``kept``.
 
     ``kept`` are the places that each layer holds ``[layer, batch, kv_head, kept]`` where caches drop entries; -1 on the
-    left where it is fewer, and in layers whose window hides a part of the prompt, which keep it as they always do.
+    left where it is fewer, and in layers with a window, which keep it as they always do (see `partial_cache`).
     Otherwise they are the chosen tokens ``[batch, kept]``, of several selections the last one's.
 
     Args:

@@ -19,6 +19,7 @@ from featscope.studies.gradient_features.neurons import (
     GoodNetworks,
 )
 from featscope.studies.reductions import known, largest, mean
+from featscope.studies.summaries import in_words
 from featscope.theory import gradient_features as theory
 
 LIMIT = "At the highest threshold, where neurons approach their limit."
@@ -365,7 +366,7 @@ class AtStart(FirstSteps):
         where this is larger, mean over networks, the largest over m.
         """
         ratio = largest(run.hinge.mean("judged", skipna=False) / run.bound.clip(max=1.0))
-        return Found(ratio, f"The loss is {float(run.hinge.isel(quarter=-1).mean()):.2f} at the largest m.")
+        return Found(ratio, f"The loss is {in_words(run.hinge.isel(quarter=-1))} at the largest m.")
 
     @bound(
         "derived, for Lemma 3.14",
