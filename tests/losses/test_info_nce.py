@@ -210,6 +210,9 @@ def test_it_is_exact_in_float64_however_far_apart_similarities_are(apart):
 
 
 def test_within_a_batch_a_small_loss_keeps_its_digits_too():
-    features = torch.tensor([[60.0], [59.9]])
-    double, single = (float(InfoNCE().in_batch(part, part)) for part in (features.double(), features))
-    assert single == pytest.approx(double, rel=5e-4)
+    """Products are exact in float32, whose next number after 4,096 is by more than the loss away."""
+    features = torch.tensor([[64.0, 0.0], [63.875, 4.0]])
+    expected = float(np.log1p(np.exp([-8.0, -8.015625])).mean())
+    assert float(InfoNCE().in_batch(features, features)) == pytest.approx(expected, rel=1e-3)
+    own, others = torch.tensor(4096.0), torch.tensor(4088.0)
+    assert float(torch.logaddexp(own, others) - own) != pytest.approx(expected, rel=0.3)

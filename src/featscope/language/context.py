@@ -59,8 +59,8 @@ class Context:
     Each question chooses tokens of its own among the document's and its own ones. What does not depend on the question
     is kept: keys and values of the layers up to the filter layer, (r + 1)/m of a whole cache. Where they depend on
     what follows (layers with a state, as linear attention; rotary angles by the length of the text; heads that choose
-    keys among what is held, as Doge's), document and
-    question are read anew each time, with the same answers. Threads that ask one context take turns.
+    keys among what is held, as Doge's), document and question are read anew each time, with the same answers. Threads
+    that ask one context take turns.
 
     Attributes:
         prompt: the document, and what was added to it.
@@ -72,9 +72,8 @@ class Context:
         kinds = kinds_of(method.model)
         goes_back = set(kinds if self._layer is None else kinds[: self._layer + 1]) <= set(_CUT)
         reuses = goes_back and rope_of(method.model).get("rope_type") not in ANGLES_BY_LENGTH
-        reuses = reuses and not hasattr(
-            text_config(method.model), "keep_window_size"
-        )  # heads choose among what is held
+        chooses = hasattr(text_config(method.model), "keep_window_size")  # a head does, among what is held
+        reuses = reuses and not chooses
         self._cache = DynamicCache() if reuses else None
         self._lock, self._taken = threading.RLock(), False
         self._ends: set[_Ends] = set()  # of questions since something was added

@@ -88,7 +88,8 @@ def layer_agreement(
     Returns:
         the cosine of both matrices, see `matrix_agreement`; NaN where gradients are zero.
     """
-    given, (module, (at,)) = module, unwrapped(module, at)
+    given = module
+    module, (at,) = unwrapped(given, at)
     layer = module.get_submodule(at)
     weight = getattr(layer, "weight", None)
     if not has_gram(layer) or not isinstance(weight, Tensor):
