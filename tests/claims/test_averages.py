@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from featscope.claims.averages import evenly_over, group_means, largest_weight, ratio_of_means
+from featscope.claims.averages import by_cluster, evenly_over, group_means, ratio_of_means
 from featscope.claims.intervals import interval_of_mean
 
 
@@ -16,9 +16,26 @@ def test_groups_count_alike_however_many_samples_they_have():
 
 def test_a_sample_of_a_small_group_counts_more():
     values, groups = np.array([1.0, 1.0, 1.0, 10.0]), np.array([0, 0, 0, 1])
-    assert largest_weight(groups) == pytest.approx(2)
-    assert evenly_over(values, groups).max() == pytest.approx(10 * largest_weight(groups))
-    assert largest_weight(np.array([0, 1, 0, 1])) == 1
+    assert evenly_over(values, groups) == pytest.approx([2 / 3, 2 / 3, 2 / 3, 20])
+
+
+def test_a_cluster_is_one_sample_with_the_mean_of_all():
+    values, clusters = np.array([1.0, 2.0, 3.0, 10.0]), np.array([7, 3, 7, 3])
+    assert by_cluster(values, clusters) == pytest.approx([6, 2])
+    assert by_cluster(values[:3], clusters[:3]).mean() == pytest.approx(2)
+    assert by_cluster(values, np.arange(4)) == pytest.approx(values)
+
+
+def test_intervals_over_clusters_cover_where_those_over_samples_do_not():
+    rng, covered = np.random.default_rng(0), np.zeros(2)
+    clusters = np.repeat(np.arange(12), 20)
+    for _ in range(500):
+        values = rng.normal(size=12)[clusters] + rng.normal(size=240)
+        for place, samples in enumerate((by_cluster(values, clusters), values)):
+            low, high = interval_of_mean(samples)
+            covered[place] += low <= 0 <= high
+    assert 488 <= covered[0] <= 500
+    assert covered[1] < 400
 
 
 def test_the_ratio_of_means_is_not_the_mean_of_ratios():
@@ -37,7 +54,14 @@ def test_intervals_of_a_ratio_of_means_cover_it_whatever_was_predicted():
 
 def test_intervals_of_small_groups_are_not_given():
     groups = np.array([0] * 9 + [1] * 10)
-    middle, low, high = group_means(np.arange(19.0), groups, 10)
+    middle, low, high = group_means(np.arange(19.0), groups, np.arange(19), 10)
     assert middle == pytest.approx([4.0, 13.5, (4.0 + 13.5) / 2])
     assert np.isnan(low).tolist() == np.isnan(high).tolist() == [True, False, False]
     assert (low[1:] < middle[1:]).all()
+
+
+def test_a_group_of_many_samples_and_few_clusters_is_a_small_one():
+    groups, values = np.array([0] * 20 + [1] * 20), np.arange(40.0)
+    middle, low, _ = group_means(values, groups, np.array([0, 1] * 10 + [*range(2, 22)]), 10)
+    assert middle == pytest.approx([9.5, 29.5, 19.5])
+    assert np.isnan(low).tolist() == [True, False, False]

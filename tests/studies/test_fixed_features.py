@@ -341,6 +341,13 @@ FAULTS = {
     "Adam in place of descent": Fault(
         TorchOptimizer, "build", lambda self, p: ADAM(TorchOptimizer("Adam", 0.1), p), "literal-sgd-stalls", LITERAL
     ),
+    "no later steps": Fault(
+        TorchOptimizer,
+        "build",
+        lambda self, p: ADAM(TorchOptimizer("SGD", 1e-12), p),
+        "literal-sgd-finds-a-linear-rule",
+        LITERAL,
+    ),
     "a smaller step in the bound": Fault(
         theory, "late_step_size", lambda *a: LATE(*a) / 100, "second-layer-drift-bound", LITERAL
     ),

@@ -103,6 +103,7 @@ def test_wrong_options_are_named_before_anything_runs(options, message):
 inputs, sample, take = RegressionPromptSource.inputs, RegressionPromptSource.sample, EvaluatedModels.take
 forward, loss = PopulationLoss.forward, SquaredError.__call__
 coefficients, add, excess = theory.coefficients, EvaluatedModels.add, theory.excess
+LOSS = theory.pretraining_loss
 build_models = PretrainedModels.__init__
 
 
@@ -204,6 +205,13 @@ def without_other_blocks(self, source, options, draws):
 FAULTS = {
     "answers over the query": Fault(
         LinearSelfAttention, "forward", over_the_query, "answers-are-the-layers", "free-blocks"
+    ),
+    "one example less": Fault(
+        theory,
+        "pretraining_loss",
+        lambda products, covariance, samples: LOSS(products, covariance, samples - 1),
+        "gain-of-pretraining",
+        "pretraining-loss",
     ),
     "a product over U": Fault(
         LinearSelfAttention, "product", property(over_the_block), "answers-are-the-layers", "rank-of-a-block"

@@ -41,7 +41,11 @@ def data() -> str:
     """A folder with ten examples of each task."""
     folder = Path(mkdtemp())
     for task in TASKS:
-        write(folder, {task: EXAMPLES}, [line(task, input=str(i)) for i in range(EXAMPLES)])
+        write(
+            folder,
+            {task: EXAMPLES},
+            [line(task, input=str(i), context=f"The old captain came on day {i} of {task}.") for i in range(EXAMPLES)],
+        )
     return str(folder)
 
 
@@ -191,7 +195,7 @@ def test_compression_is_that_of_the_paper(keep, verdict):
         arm: run.assign(
             tokens=run["tokens"] * 12.8, kept=run["kept"] * 10.24 + 1e-3 * (run["kept"].cumsum("example") % 7 - 3)
         )
-        for arm, run in trial().runs.items()
+        for arm, run in runs.items()
     }
     claim = judged(replace(chosen, keep=keep), longer)["compression", "gemfilter"]
     assert claim.measured == pytest.approx(0.08, rel=1e-4)
@@ -200,6 +204,18 @@ def test_compression_is_that_of_the_paper(keep, verdict):
     assert claim.expected
     part = judged(replace(chosen, keep=keep, context=8192), longer)["compression", "gemfilter"]
     assert not part.expected
+
+
+def test_questions_about_one_text_are_one_sample():
+    """Five questions a text: whether they are told well goes with the text."""
+    runs, key = trial().runs, ("something-to-lose", "full")
+    texts = runs["full"]["text_of"] // 5
+    together = {arm: run.assign(text_of=texts, score=run["score"] + 5 * (texts % 2)) for arm, run in runs.items()}
+    apart = {arm: run.assign(text_of=runs["full"]["text_of"]) for arm, run in together.items()}
+    of_texts, of_questions = (judged(trial().study, of)[key] for of in (together, apart))
+    assert of_texts.measured == pytest.approx(of_questions.measured)
+    assert np.ptp(of_texts.interval) > 1.8 * np.ptp(of_questions.interval)
+    assert of_texts.n == of_questions.n / 5
 
 
 def test_compression_is_told_where_some_prompts_are_twice_as_long_as_most():
@@ -215,7 +231,7 @@ def test_compression_is_told_where_some_prompts_are_twice_as_long_as_most():
 def test_tasks_of_fewer_examples_do_not_hinder_a_verdict():
     """As MultiFieldQA has 150 and the others 200: its right answers count more than 100 points."""
     some = [place for place in range(EXAMPLES * len(TASKS)) if place >= EXAMPLES // 2]
-    runs = {arm: run.isel(example=some) for arm, run in trial().runs.items()}
+    runs = {arm: run.isel(example=some) for arm, run in runs.items()}
     right = {arm: run.assign(score=run["score"].where(run["score"] % 2 > 0, 100.0)) for arm, run in runs.items()}
     claims = judged(trial().study, right)
     assert max(claims["something-to-lose", "full"].values) > 100

@@ -373,7 +373,7 @@ def test_wrong_options_are_named(capsys):
 
 # --- Planted faults: each takes the word "holds" from a claim that expects it -----------------------------------------
 
-velocity, products = Population.velocity, Population.noise_products
+velocity, products, build_sgd = Population.velocity, Population.noise_products, SGD.build
 start_of = infinite_batches.random_start
 by_role, begin, normalized = OrderParameters.by_role, IdentityHead.__init__, NonContrastive.normalized
 
@@ -453,6 +453,24 @@ def ten_times_the_rate(self, packed, neurons):
     return velocity(replace(self, rate=10 * self.rate), packed, neurons)
 
 
+def hardly_moving(self, packed, neurons):
+    return 1e-9 * velocity(self, packed, neurons)
+
+
+def half_of_the_head(self, f):
+    """The head's own gradient is halved, and nothing else is."""
+    lent = f @ ((self.off_diagonal + self.off_diagonal.detach()) / 2).mT
+    return f + lent
+
+
+def not_tied(self, packed, neurons):
+    return velocity(replace(self, tied=False), packed, neurons)
+
+
+def at_rest(self, parameters):
+    return build_sgd(replace(self, lr=1e-9), parameters)
+
+
 def over_the_batch(self, f):
     """Outputs are normalised over the batch where each should have norm 1."""
     return normalized(replace(self, normalization="batch"), f)
@@ -484,6 +502,14 @@ FAULTS = {
     "slow first, on the way": on_the_way(OrderParameters, "by_role", slow_first, "weak-grows-noise-falls"),
     "flow with a fast head": Fault(
         Population, "velocity", ten_times_the_rate, "sgd-head-follows-ode", "batches", arms=("batches-flow",)
+    ),
+    "a tie that is not there": Fault(
+        Population, "velocity", not_tied, "tied-head-is-symmetric", "tied-head", verdict="fails"
+    ),
+    "half of Algorithm 1's pull on the head": in_the_system(IdentityHead, "forward", half_of_the_head),
+    "Algorithm 1 at rest": Fault(SGD, "build", at_rest, "sgd-without-head-collapses", "batches-no-head"),
+    "a flow at rest, without stop-gradient": Fault(
+        Population, "velocity", hardly_moving, "no-stop-gradient-collapses", "no-stop-gradient"
     ),
     "long starts": Fault(
         infinite_batches, "random_start", twice_as_long, "random-neurons-at-the-start", "head", steps=1

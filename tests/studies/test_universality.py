@@ -210,6 +210,10 @@ FAULTS = {
     ),
     "a one-hot part of another size": Fault(tables, "sqrt", lambda x: 0.5, "proof-lifts-margins-to-one-half", RANDOM),
     "values alike": Fault(tables, "descended", alike, "kept-at-every-norm", SEARCHED),
+    "no search": Fault(tables, "descended", lambda start, *_: start, "kept-at-every-norm", SEARCHED),
+    "no search above the threshold": Fault(
+        tables, "descended", lambda start, *_: start, "encoded-above-the-threshold", SEARCHED
+    ),
     "values alike above the threshold": Fault(tables, "descended", alike, "encoded-above-the-threshold", SEARCHED),
     "no descent": Fault(tables, "descended", unmoved, "xor-is-optimal", FOUR),
     "no descent on a sphere": Fault(

@@ -12,21 +12,24 @@ def evenly_over(
     """``values`` scaled so that their mean is the mean over groups of the mean within a group.
 
     Where all groups are of one size they are the values. The interval of their mean takes samples for independent
-    draws from all groups alike; what groups differ by widens it. They are `largest_weight` times as large as values at
-    most, so that they leave a range that values have.
+    draws from all groups alike; what groups differ by widens it. Samples of small groups leave a range that values
+    have.
     """
-    return values * _weights(groups)
-
-
-def largest_weight(groups: Int[np.ndarray, " sample"]) -> float:
-    """What `evenly_over` multiplies a sample of the smallest group by; 1 where all are of one size."""
-    return float(_weights(groups).max())
-
-
-def _weights(groups: Int[np.ndarray, " sample"]) -> Float[np.ndarray, " sample"]:
     sizes = np.bincount(groups)
     present = (sizes > 0).sum()
-    return len(groups) / (present * sizes[groups])
+    return values * (len(groups) / (present * sizes[groups]))
+
+
+def by_cluster(
+    values: Float[np.ndarray, " sample"], clusters: Int[np.ndarray, " sample"]
+) -> Float[np.ndarray, " cluster"]:
+    """One number a cluster of samples that may go together, with the plain mean of ``values``.
+
+    It is the cluster's sum over the mean size of clusters. The interval of the mean of these takes clusters for
+    independent draws, not what is in them. Where all clusters are of one sample they are the values.
+    """
+    of = np.unique(clusters, return_inverse=True)[1]
+    return np.bincount(of, values) * ((of.max() + 1) / len(of))
 
 
 def ratio_of_means(
@@ -38,18 +41,23 @@ def ratio_of_means(
 
 
 def group_means(
-    values: Float[np.ndarray, " sample"], groups: Int[np.ndarray, " sample"], fewest: int
+    values: Float[np.ndarray, " sample"],
+    groups: Int[np.ndarray, " sample"],
+    clusters: Int[np.ndarray, " sample"],
+    fewest: int,
 ) -> tuple[Float[np.ndarray, " mean"], Float[np.ndarray, " mean"], Float[np.ndarray, " mean"]]:
     """The mean of each group and the mean of these, with the ends of their intervals.
 
     Args:
         values: the samples.
         groups: the group of each, from 0 on; all occur.
-        fewest: samples from which on a group's interval is given; NaN for smaller ones.
+        clusters: those of one may go together, see `by_cluster`.
+        fewest: clusters from which on a group's interval is given; NaN for those with less.
     """
-    each = [values[groups == group] for group in range(groups.max() + 1)]
+    chosen = [groups == group for group in range(groups.max() + 1)]
+    each = [by_cluster(values[of], clusters[of]) for of in chosen]
     ends = [interval_of_mean(one) if len(one) >= fewest else (np.nan, np.nan) for one in each]
-    each.append(evenly_over(values, groups))
+    each.append(by_cluster(evenly_over(values, groups), clusters))
     ends.append(interval_of_mean(each[-1]))
     low, high = np.where(np.isfinite(ends), ends, np.nan).T
     return np.array([one.mean() for one in each]), low, high

@@ -49,6 +49,7 @@ class Benchmark(Questionnaire):
         "score": Answer("score of an answer, from 0 to 100", "points"),
         "exact": Answer("whether an answer is a right one word for word"),
         "task_of": Answer("number of the example's task in the study's order"),
+        "text_of": Answer("number of the text that is asked about; several questions may be about one"),
         "tokens": Answer("n, tokens of the prompt", "token"),
         "kept": Answer("k, tokens kept of the prompt", "token"),
         "cut": Answer("tokens cut out of the prompt's middle to fit the context", "token"),
@@ -76,6 +77,8 @@ class Benchmark(Questionnaire):
         cure = "Leave --chat out, or load an 'Instruct' model."
         require(self, "chat", talks, f"False, as the tokenizer of {self.model!r} has no chat template", cure)
         asked = [(i, name, one) for i, name in enumerate(self.tasks) for one in self._examples(name, streams)]
+        texts: dict[str, int] = {}
+        text_of = [texts.setdefault(one.context, len(texts)) for *_, one in asked]
 
         def ask(example: int) -> Mapping[str, float | str]:
             place, name, one = asked[example]
@@ -84,6 +87,7 @@ class Benchmark(Questionnaire):
                 "score": found.score,
                 "exact": found.exact,
                 "task_of": place,
+                "text_of": text_of[example],
                 "tokens": found.tokens,
                 "kept": found.kept,
                 "cut": found.cut,

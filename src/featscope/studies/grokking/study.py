@@ -7,6 +7,7 @@ import xarray as xr
 
 from featscope.claims import COSINE, STATED, Claim, Found, bound, ordering
 from featscope.figures import Figure
+from featscope.studies.addition import JUDGED
 from featscope.studies.base import Runs, Story, looked
 from featscope.studies.grokking import figures, times
 from featscope.studies.grokking.arms import (
@@ -152,6 +153,23 @@ class Grokking(GrokkingArms):
             run.test_accuracy.where(looked(run), 0.0).max("step", skipna=False) for run in (runs[arm], plain)
         )
         return with_decay - without
+
+    @bound(
+        "derived, for Figure 4.4",
+        on=NO_DECAY,
+        at_least=0.8,
+        law="share",
+        things=lambda study: min(JUDGED, study.points),
+        because="Bound: four fifths, as six networks that are right on all support 0.91; chance is 1/p. Added when "
+        "they had been seen to be.",
+        note="A network that is not trained learns no rule, keeps its norm and its frequencies, too.",
+    )
+    def fitted_without_decay(self, run: xr.Dataset) -> xr.DataArray:
+        """Without weight decay the points to train on are learned by heart.
+
+        Measured: accuracy on the points to train on when a replica has learned, or at its last step.
+        """
+        return times.at_own_end(run, run.accuracy)
 
     @ordering(
         "Section 4.5",

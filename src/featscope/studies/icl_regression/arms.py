@@ -109,7 +109,6 @@ class IclRegressionArms(Study):
                 Pretrained(data, "zero", self.prompts),
                 "the loss of pretraining, through the layer as printed",
                 "pretraining loss",
-                share=4,
                 by=probes.pretrained,
             ),
             judged(
@@ -117,7 +116,6 @@ class IclRegressionArms(Study):
                 Pretrained(data, "random", self.prompts),
                 "the same with random blocks beside u and U",
                 "other blocks",
-                share=4,
                 by=probes.pretrained,
             ),
             self._population(

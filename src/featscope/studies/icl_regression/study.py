@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import xarray as xr
 
 from featscope.claims import POSITIVE, SHARE, STATED, Claim, bound, identity, ordering
@@ -68,6 +69,18 @@ class IclRegression(EvaluationClaims):
     def _over_the_lemma(self, run: xr.Dataset) -> xr.DataArray:
         spectrum = self.arm(LOSS).recipe.learner.data.spectrum
         return mean(run.loss / (run.lemma + sum(spectrum) / 2))
+
+    @identity("Lemma 5.1", on=LOSS, equals=1.0, within=0.02, because=AGREES, range=POSITIVE)
+    def gain_of_pretraining(self, run: xr.Dataset) -> xr.DataArray:
+        r"""What a model gains over none is what the lemma says.
+
+        Measured: loss of the layer as printed less that of no model on the same prompts, over
+        $\mathrm{tr}(\frac{u^2}2\Gamma\Lambda U\Lambda U^\top - u\Lambda^2U^\top)$; of a random model, a diagonal one
+        and the best, weighted by the size of the latter.
+        """
+        models, none = slice(3), run.loss.isel(model=3)
+        lemma, gain = run.lemma.isel(model=models), (run.loss - none).isel(model=models)
+        return (gain * np.sign(lemma)).sum("model", skipna=False) / abs(lemma).sum("model", skipna=False)
 
     @bound("derived, for Lemma 5.1", on=OTHERS, at_least=0.5, law="yes/no", because=f"Bound: most; {STATED}")
     def other_blocks_change_the_loss(self, run: xr.Dataset) -> xr.DataArray:

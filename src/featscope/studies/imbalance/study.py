@@ -135,6 +135,27 @@ class Imbalance(PapersCurves):
             f"{int(early['step'])}; the law has {stated:.3f}.",
         )
 
+    @identity(
+        "derived, for Theorem E.1(c)",
+        on="late",
+        equals=1.0,
+        within=0.1,
+        because="Tolerance: a tenth; settled when 0.97 had been seen.",
+        range=POSITIVE,
+        corrects="amplitude-law",
+    )
+    def late_amplitudes_are_alike(self, run: xr.Dataset) -> Found:
+        r"""Without biases rare features end with as much energy as frequent ones.
+
+        Measured: what $F$ of minority features has gained from the start to the end of training over what that of
+        majority features has.
+        """
+        gained = {
+            name: last(run, run[name]) - run[name].isel(step=0) for name in ("minority_energy", "majority_energy")
+        }
+        rare, common = gained.values()
+        return Found(rare / common, f"Gains are {in_words(rare, '{:.3f}')} and {in_words(common, '{:.3f}')}.")
+
     # --- Gradient, pseudo-loss and optimal learner (P Appendix E, V Appendix F) ---------------------------------------
 
     @by_formula(

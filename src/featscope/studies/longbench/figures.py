@@ -24,8 +24,8 @@ LENGTH, SCORE = "length of the prompt (tokens)", "score (points of 100)"
 _BY_LAYER = ("gemfilter", "question-kept", "fastkv", "promptdistill", "middle-row")
 ARMS = {name: listed(name).label for name in ("full", "snapkv", "adakv", "h2o", *_BY_LAYER)}
 _FEWEST = 10
-"""Examples of a task from which on its interval is drawn; that of two or four hides all else."""
-_INTERVALS = f"Intervals are at {100 * LEVEL:.3g} %, over examples, of tasks with {_FEWEST} or more and of the mean."
+"""Texts of a task from which on its interval is drawn; that of two or four hides all else."""
+_INTERVALS = f"Intervals are at {100 * LEVEL:.3g} %, over texts, of tasks with {_FEWEST} or more and of the mean."
 _COMPARED = (
     "gemfilter-is-comparable-to-snapkv",
     "question-kept-is-comparable-to-snapkv",
@@ -121,7 +121,8 @@ def lengths(found: Examples, said: str, keep: int) -> Curves:
 
 
 def _means(found: Examples, values: Float[np.ndarray, " example"], least: float = 0.0) -> Ends:
-    mean, low, high = group_means(values, next(iter(found.values()))["task_of"].astype(int), _FEWEST)
+    tasks, texts = (next(iter(found.values()))[of].astype(int) for of in ("task_of", "text_of"))
+    mean, low, high = group_means(values, tasks, texts, _FEWEST)
     return mean, low.clip(least, 100.0), high.clip(least, 100.0)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from featscope.claims import POSITIVE, Claim, Found, bound, identity, ordering
-from featscope.claims.averages import evenly_over, largest_weight, ratio_of_means
+from featscope.claims.averages import by_cluster, evenly_over, ratio_of_means
 from featscope.figures import Figure, Table
 from featscope.language.longbench import SUITES, Benchmark
 from featscope.language.longbench.published import TABLES, farthest_average, farthest_pair
@@ -53,7 +53,7 @@ class LongBench(LongBenchArms):
         """GemFilter scores as SnapKV does where both keep as much.
 
         At equal $k$ GemFilter scores as SnapKV does. Measured: the difference of means, paired by example; the
-        interval is over examples.
+        interval is over texts.
         """
         return self._against(runs, arm, "snapkv")
 
@@ -69,7 +69,7 @@ class LongBench(LongBenchArms):
     def question_kept_is_comparable_to_snapkv(self, runs: Runs, arm: str) -> Found | None:
         """GemFilter that keeps the question scores as SnapKV does where both keep as much.
 
-        Measured: the difference of means, paired by example; the interval is over examples.
+        Measured: the difference of means, paired by example; the interval is over texts.
         """
         return self._against(runs, arm, "snapkv")
 
@@ -87,7 +87,7 @@ class LongBench(LongBenchArms):
     def gemfilter_is_no_worse_than_h2o(self, runs: Runs, arm: str) -> Found | None:
         """GemFilter scores at least what H2O does.
 
-        Measured: the difference of means, paired by example; the interval is over examples.
+        Measured: the difference of means, paired by example; the interval is over texts.
         """
         return self._against(runs, arm, "h2o")
 
@@ -128,7 +128,8 @@ class LongBench(LongBenchArms):
             "" if self.of_paper else PAPER_SAYS_NOTHING,
             f"{cut} of {of['cut'].size} prompts were cut to fit." if cut else "",
         )
-        share, why = ratio_of_means(of["kept"], of["tokens"]), " ".join(filter(None, says))
+        share = by_cluster(ratio_of_means(of["kept"], of["tokens"]), of["text_of"].astype(np.int64))
+        why = " ".join(filter(None, says))
         return Found(share, why, predicted, predicted / 10, expected=False if cut else None)
 
     @identity(
@@ -191,23 +192,29 @@ class LongBench(LongBenchArms):
         On data that are the same in every replica those of the first replica alone: copies are no evidence.
         """
         replicas = slice(None if self.is_made_up else 1)
-        return {
-            arm: {a: run[a].values[replicas].reshape(-1) for a in Benchmark.answers if a in run}
-            for arm, run in runs.items()
-        }
+        found = {}
+        for arm, run in runs.items():
+            of = {a: run[a].values[replicas] for a in Benchmark.answers if a in run}
+            apart = np.arange(of["score"].size, dtype=float).reshape(of["score"].shape)
+            # Each replica has texts of its own. Runs before 2026-11-30 do not say which text is whose.
+            of["text_of"] = of["text_of"] + apart[:, :1] if "text_of" in of else apart
+            found[arm] = {a: values.reshape(-1) for a, values in of.items()}
+        return found
 
-    def _means(self, runs: Runs, arm: str, other: str = "") -> Float[np.ndarray, " example"]:
+    def _means(self, runs: Runs, arm: str, other: str = "") -> Float[np.ndarray, " text"]:
         """Scores on ``arm``, less those on the ``other`` if there is one, such that all tasks count alike."""
         found = self.found(runs)
-        scores = found[arm]["score"] - (found[other]["score"] if other else 0.0)
-        return evenly_over(scores, self._tasks(runs, arm))
+        return self._evenly(runs, arm, found[arm]["score"] - (found[other]["score"] if other else 0.0))
 
-    def _tasks(self, runs: Runs, arm: str) -> Int[np.ndarray, " example"]:
-        return self.found(runs)[arm]["task_of"].astype(np.int64)
+    def _evenly(self, runs: Runs, arm: str, values: Float[np.ndarray, " example"]) -> Float[np.ndarray, " text"]:
+        """One number a text, whose mean is the mean over tasks of what examples have."""
+        tasks, texts = (self.found(runs)[arm][of].astype(np.int64) for of in ("task_of", "text_of"))
+        return by_cluster(evenly_over(values, tasks), texts)
 
     def _most(self, runs: Runs, arm: str) -> float:
-        """What the best answer of the smallest task counts, in points: more than 100 where tasks differ in size."""
-        return POINTS * largest_weight(self._tasks(runs, arm))
+        """What the best answers of a text may count, in points: more than 100 where tasks or texts differ in size."""
+        every = np.full_like(self.found(runs)[arm]["score"], POINTS)
+        return float(self._evenly(runs, arm, every).max())
 
     def _against(self, runs: Runs, arm: str, other: str) -> Found | None:
         """How much better ``arm`` is; NaN where nothing says that the model finds enough for methods to be told apart.

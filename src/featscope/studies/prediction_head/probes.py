@@ -22,15 +22,15 @@ MOMENTS = ("start", "T1", "T2", "T3", "end")
 SHOWN = 8  # starts of a replica whose paths are kept
 WIDEST = 64  # neurons
 OUTPUTS = 4096  # whose directions are looked at
-DATA = PatchFeatures(input_dim=10, patches=10, feature_patches=4, strong=1.3, weak=1.1, noise_std=0.5)
+DATA = PatchFeatures(input_dim=10, patches=10, feature_patches=4, strong=1.3, weak=1.1, noise_std=0.4)
 NEURONS, SAMPLES, BATCHES = 3, 16384, 12  # with `DATA`, where the gradient is that of the equation
 
 
 def gradient(experiment: Experiment) -> Mapping[str, Measurement]:
     """The gradient of Algorithm 1's loss at random weights of three neurons and a random head, over the equation's.
 
-    Measured is the component of the one along the other, relative; 1 if they agree. Everything is of the same order
-    there: signal and noise, own and borrowed.
+    Measured is the component of the one along the other, relative, of overlaps, noise and head apart; 1 if they agree.
+    Everything is of the same order there: signal and noise, own and borrowed.
     """
     streams = experiment.streams
     source, draws = DATA.build(streams.at("exact dictionary")), streams.at("exact weights")
@@ -41,10 +41,13 @@ def gradient(experiment: Experiment) -> Mapping[str, Measurement]:
     batches = [streams.at("exact batch", batch) for batch in range(BATCHES)]
     at, measured = velocity_on_batches(network, source, objective, batches)
     exact = population(DATA, len(weight), rate=1.0, device=at.device).velocity(at, NEURONS)
-    along = (measured * exact).sum(0) / (exact**2).sum(0)
+    parts = ((OrderParameters.unpack(y, NEURONS)) for y in (measured, exact))
+    ours, theirs = ((y.b.flatten(0, 1), y.r.flatten(0, 1), y.e.flatten(0, 1)) for y in parts)
+    along = [(one * other).sum(0) / (other**2).sum(0) for one, other in zip(ours, theirs, strict=True)]
     apart = (measured - exact).square().sum(0).sqrt() / (exact**2).sum(0).sqrt()
+    about = "gradient of a large batch along the equation's, relative: of B, R and E"
     return {
-        "gradient_along": Measurement(along, "gradient of a large batch along the equation's, relative"),
+        "gradient_along": Measurement(torch.stack(along, -1), about, ("part",)),
         "gradient_apart": Measurement(apart, "distance of the two, relative"),
     }
 

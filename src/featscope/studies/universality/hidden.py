@@ -17,7 +17,8 @@ exactly = partial(bound, law="exact", at_most=ZERO, because="Bound: rounding.")
 """Of differences."""
 same = partial(identity, law="exact", within=ZERO, because=ROUNDING)
 INDEPENDENT = "The two of a pair have nothing in common."
-_ENCODED = 0.5
+_ENCODED = 1.1
+_ABOVE_RANDOM = "Bound: more than random representations have, 0.89 and 0.81; settled when 1.43 and 1.40 had been seen."
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class HiddenClaims(UniversalityArms):
         on=SEARCHED,
         at_least=_ENCODED,
         range=(0.0, 2.0),
-        because=f"Bound: of 2 at most; {STATED}",
+        because=_ABOVE_RANDOM,
     )
     def encoded_above_the_threshold(self, run: xr.Dataset) -> xr.DataArray:
         """A representation whose norm is above the threshold keeps the feature.
@@ -184,7 +185,7 @@ class HiddenClaims(UniversalityArms):
         on=SEARCHED,
         at_least=_ENCODED,
         range=(0.0, 2.0),
-        because=f"Bound: of 2 at most; {STATED}",
+        because=_ABOVE_RANDOM,
         corrects="left-out-below-the-threshold",
     )
     def kept_at_every_norm(self, run: xr.Dataset) -> xr.DataArray:
