@@ -4,6 +4,7 @@ import pytest
 
 from featscope.claims import Claim
 from featscope.commands import run as commands
+from featscope.registry import find
 from featscope.runs.folder import RunFolder
 from featscope.studies.decoupling import Decoupling
 from in_terminal import call
@@ -52,6 +53,20 @@ def test_verify_misses_what_is_expected_on_an_arm_that_is_gone(capfd, tmp_path, 
     code, out, _ = call(capfd, "verify", "decoupling", "--out", tmp_path, "--strict")
     assert code == 1
     assert "decoupling/singletons-emerge (augmented: no such arm)" in out
+
+
+def test_run_says_which_claim_names_an_arm_that_is_not_there(capfd, tmp_path, monkeypatch):
+    class Renamed(Decoupling):
+        def arms(self):
+            return [arm for arm in super().arms() if arm.name != "literal-bias"]
+
+    entry, _ = find("decoupling")
+    monkeypatch.setattr(commands, "find", lambda name: (entry, Renamed))
+    monkeypatch.setattr(commands, "execute", lambda *_, **more: (0, []))
+    code, out, err = call(capfd, "run", "decoupling", "--out", tmp_path)
+    assert (code, out) == (0, "")
+    assert "the claim 'literal-schedule-silences' names the arm 'literal-bias', which the study does not have" in err
+    assert "'singletons-emerge' names the arm 'literal-bias'" in err  # it must not hold there, which nothing looks at
 
 
 def test_verify_ends_with_the_code_of_the_study_that_fails_and_runs_no_other(capfd, tmp_path, monkeypatch):

@@ -43,6 +43,7 @@ from featscope.system import refused_by_system
 from featscope.training import DivergedError
 
 _UNNAMED = tyro.conf.arg(name="")
+_WIDE = 200  # where nobody looks, but a program reads
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,9 @@ def run_study(words: list[str]) -> int:
     name, options = name_and_options(words, "run", "STUDY")
     chosen, out, again = study_options("run", name, options)
     with chosen.telling.refusals(), as_typed(type(chosen), chosen.study):
+        for id, arm, _ in _nowhere(find(name)[1]()):
+            why = f"the claim {id!r} names the arm {arm!r}, which the study does not have, and is not judged there"
+            print(f"featscope: {why}. `featscope check {name}` says what is meant.", file=sys.stderr)
         code, _ = execute(
             chosen.study, chosen.settings, out, again, chosen.resume, chosen.overwrite, telling=chosen.telling
         )
@@ -291,7 +295,8 @@ def print_verdicts(name: str, claims: Sequence[Claim], at_defaults: bool = True)
     style = {"holds": "green", "fails": "red", "undecided": "yellow"}
     table = Table(title=f"{name}: verdicts (intervals and notes are in the report)", box=box.SIMPLE, padding=(0, 1))
     for heading, least in {"claim": 0, "arm": 0, "predicted": 17, "measured": 10, "verdict": 9}.items():
-        table.add_column(heading, no_wrap=True, min_width=least)  # where there is no room, names are cut first
+        names = least == 0  # which go on in a second line where there is no room, as they are copied
+        table.add_column(heading, no_wrap=not names, overflow="fold" if names else "ellipsis", min_width=least)
     lost = not_after_holm(claims)
     for claim in claims:
         surprise = claim.verdict != "undecided" and (claim.verdict == "holds") != claim.expected
@@ -306,7 +311,7 @@ def print_verdicts(name: str, claims: Sequence[Claim], at_defaults: bool = True)
             measured,
             f"[{style[claim.verdict]}]{claim.verdict}[/]{against}",
         )
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
 
 
 def report(words: list[str]) -> int:
@@ -335,14 +340,14 @@ def check(words: list[str]) -> int:
     return 0
 
 
-def _nowhere(study: Study) -> list[tuple[str, str]]:
-    """Claims that are expected to hold on an arm that is not there: nothing would judge them."""
+def _nowhere(study: Study) -> list[tuple[str, str, bool]]:
+    """Claims about an arm that is not there, where nothing would judge them, and whether they are to hold there."""
     arms = {arm.name for arm in study.arms()}
     return [
-        (test.statement.id, arm)
+        (test.statement.id, arm, expected)
         for test in study.tests
         for arm, (expected, _) in test.arms(study).items()
-        if test.of_runs and expected and arm not in arms
+        if test.of_runs and arm not in arms
     ]
 
 
@@ -355,7 +360,8 @@ def verify(words: list[str]) -> int:
             print(f"featscope: {name} is left out, {why}", file=sys.stderr)
     kinds = {name: find(name)[1] for name in names}  # all names are checked before anything runs
     out = chosen.out or Path("runs") / f"verify-{datetime.now():%Y%m%d-%H%M%S}"
-    missed = [f"{name}/{id} ({arm}: no such arm)" for name in names for id, arm in _nowhere(kinds[name]())]
+    nowhere = [(name, *claim) for name in names for claim in _nowhere(kinds[name]())]
+    missed = [f"{name}/{id} ({arm}: no such arm)" for name, id, arm, expected in nowhere if expected]
     for name in names:
         there = os.path.exists(out / name / "config.json")  # of one that was interrupted; False of an impossible name
         again = ["run", name, "--out", str(out / name)]

@@ -83,7 +83,7 @@ def _verdicts(study: ScalingStudy, trends: Mapping[str, ClaimTrend]) -> Table:
     style = {"holds": "green", "fails": "red", "undecided": "yellow"}
     table = Table(title=f"{study.name}: verdicts over {study.ladder.name}", box=box.SIMPLE, padding=(0, 1))
     for heading in ("claim", *(f"{size:.12g}" for size in study.ladder.sizes)):
-        table.add_column(heading, no_wrap=True)
+        table.add_column(heading, no_wrap=heading != "claim", overflow="fold")
     for key, found in trends.items():
         table.add_row(escape(key), *(f"[{style[claim.verdict]}]{claim.verdict}[/]" for claim in found.claims))
     return table

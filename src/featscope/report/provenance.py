@@ -84,7 +84,8 @@ def facts(study: Study, environment: Mapping[str, Any]) -> dict[str, str]:
     if environment.get("kernels"):
         found["Kernels"] = environment["kernels"]
     if environment.get("seconds") is not None:
-        found["Took"] = f"{environment['seconds']:.0f} s of running and measuring"
+        took = f"{environment['seconds']:.0f} s" if environment["seconds"] >= 1 else "less than a second"
+        found["Took"] = f"{took} of running and measuring"
     return found
 
 
