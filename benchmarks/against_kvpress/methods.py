@@ -93,7 +93,7 @@ def _ours() -> dict[str, Build]:
     presets: dict[str, Build] = {
         "full attention": FullCache,
         "GemFilter": lambda m: GemFilter(m, LAYER, KEPT, WINDOW),
-        "GemFilter in one run": lambda m: GemFilterOneRun(m, KEPT, layer=LAYER, window=WINDOW),
+        "GemFilter in one run": lambda m: GemFilterOneRun(m, LAYER, KEPT, window=WINDOW),
         "SnapKV": lambda m: SnapKV(m, KEPT, WINDOW),
         "H2O": lambda m: H2O(m, KEPT, WINDOW),
         "AdaKV": lambda m: AdaKV(m, KEPT, WINDOW),

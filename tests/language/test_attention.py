@@ -20,7 +20,7 @@ METHODS = {
     "gemfilter": lambda model: GemFilter(model, 2, 16, window=0),
     "snapkv": lambda model: SnapKV(model, 16, window=8),
     "h2o": lambda model: H2O(model, 16, recent=8),
-    "one-run": lambda model: GemFilterOneRun(model, 16, layer=2, window=0),
+    "one-run": lambda model: GemFilterOneRun(model, 2, 16, window=0),
 }
 
 

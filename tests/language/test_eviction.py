@@ -16,7 +16,7 @@ GREEDY = {"max_new_tokens": 6, "do_sample": False}
 METHODS = {
     "snapkv": lambda model, keep: SnapKV(model, keep, window=8),
     "h2o": lambda model, keep: H2O(model, keep, recent=8),
-    "one-run": lambda model, keep: GemFilterOneRun(model, keep, layer=2, window=0),
+    "one-run": lambda model, keep: GemFilterOneRun(model, 2, keep, window=0),
 }
 
 
@@ -43,7 +43,7 @@ def test_new_tokens_see_what_was_kept_at_its_own_positions(name):
     if name == "gemma2":
         pytest.skip("its masks differ between layers")
     model = tiny(name)
-    out = GemFilterOneRun(model, 16, layer=2, window=0).generate(prompt(), **GREEDY)
+    out = GemFilterOneRun(model, 2, 16, window=0).generate(prompt(), **GREEDY)
     first = model(prompt()).logits[:, -1].argmax(-1)
     assert out[0, 60] == first
     visible = torch.zeros(61, dtype=torch.bool)
@@ -104,7 +104,7 @@ def tiny_eager(model):
 def test_one_run_chooses_what_gemfilter_chooses():
     model = tiny()
     chosen = GemFilter(model, 2, 16, window=0).select(prompt())
-    once = GemFilterOneRun(model, 16, layer=2, window=0).generate(prompt(), **GREEDY).kept
+    once = GemFilterOneRun(model, 2, 16, window=0).generate(prompt(), **GREEDY).kept
     assert torch.equal(once, chosen.expand(4, 2, 16)[:, None])
 
 
@@ -122,7 +122,7 @@ def test_beams_work():
         (lambda m: SnapKV(m, 32), r"LastQueries.keep = 32 is out of range: allowed is > window = 32"),
         (lambda m: SnapKV(m, 64, kernel=2), "an odd number"),
         (lambda m: H2O(m, 32), "> window = 32"),
-        (lambda m: GemFilterOneRun(m, 4, layer=4, window=0), "0 to 3"),
+        (lambda m: GemFilterOneRun(m, 4, 4, window=0), "0 to 3"),
     ],
 )
 def test_wrong_options_say_what_is_allowed(make, message):

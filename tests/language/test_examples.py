@@ -102,6 +102,38 @@ def test_scripts_without_blanks_and_numbers_are_found(answer, said):
     assert Example("", (answer,)).is_right(said)
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("10", "at 10:30"),
+        ("10", "at 9:10"),
+        ("U.S.", "the U.S.A."),
+        ("5.", "5.A"),
+    ],
+)
+def test_a_part_of_a_time_or_of_an_abbreviation_is_no_answer(answer, said):
+    assert not Example("", (answer,)).is_right(said)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("10", "Answer:10."),
+        ("10", "10: done"),
+        ("9:10", "at 9:10"),
+        ("U.S.", "the U.S. army"),
+        ("end.", "the end.And"),
+        ("straße", "STRASSE"),
+        ("İstanbul", "istanbul"),
+        ("don't", "I don\u2019t"),
+        ("12", "it is \uff11\uff12"),
+        ("office", "the o\ufb03ce"),
+    ],
+)
+def test_ways_to_write_an_answer_are_one(answer, said):
+    assert Example("", (answer,)).is_right(said)
+
+
 def test_all_of_an_answer_must_be_there_whatever_the_blanks():
     one = Example("", ("Red  apple", "12"))
     assert one.is_right("It is 12, a RED\napple.")

@@ -26,7 +26,7 @@ METHODS = {
     "in chunks": lambda model: GemFilter(model, 2, 16, window=0, chunk=20),
     "snapkv": lambda model: SnapKV(model, 16, window=8),
     "h2o": lambda model: H2O(model, 16, recent=8),
-    "one-run": lambda model: GemFilterOneRun(model, 16, layer=2, window=0),
+    "one-run": lambda model: GemFilterOneRun(model, 2, 16, window=0),
     "fastkv": lambda model: FastKV(model, 1, 16, 12, window=8),
     "promptdistill": lambda model: PromptDistill(model, 1, 16, window=8),
     "speculative": lambda model: SpeculativePrefill(model, model, 16, window=8),

@@ -81,9 +81,7 @@ def test_the_middle_row_is_that_of_each_prompt_alone():
         assert torch.allclose(found[row], products[row, middle], atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "build", [GemFilter, lambda model, layer, *rule, **more: GemFilterOneRun(model, *rule, layer=layer, **more)]
-)
+@pytest.mark.parametrize("build", [GemFilter, GemFilterOneRun])
 def test_places_that_are_asked_for_are_kept(build):
     ids = padded(prompt(60), prompt(40, 1))
     plain, forced = (

@@ -79,13 +79,13 @@ def test_layers_that_see_everything_evict_and_windows_stay(name):
     model = hybrid(name)
     full = model.generate(prompt(), **GREEDY)
     sees = {3} if name == "llama4" else {1} if name in OF_OTHERS else {1, 3}
-    methods = (SnapKV(model, 60, window=8), H2O(model, 60, recent=8), GemFilterOneRun(model, 60, layer=max(sees)))
+    methods = (SnapKV(model, 60, window=8), H2O(model, 60, recent=8), GemFilterOneRun(model, max(sees), 60))
     for method in methods:
         assert torch.equal(method.generate(prompt(), **GREEDY), full)
     for method in (
         SnapKV(model, 20, window=8),
         H2O(model, 20, recent=8),
-        GemFilterOneRun(model, 20, layer=max(sees), window=0),
+        GemFilterOneRun(model, max(sees), 20, window=0),
     ):
         out = method.generate(prompt(), return_dict_in_generate=True, **GREEDY)
         assert {layer for layer in range(4) if (out.kept[layer] >= 0).all()} == sees
@@ -107,7 +107,7 @@ def test_attention_that_no_cache_can_be_cut_for_says_why(method, name, reason):
 def test_new_tokens_see_what_was_kept_and_their_windows(name):
     """The same as the model with all that is dropped masked by hand in the layers that see everything."""
     model, layer = hybrid(name), 1 if name in OF_OTHERS else 3
-    out = GemFilterOneRun(model, 16, layer=layer, window=0).generate(prompt(), **GREEDY)
+    out = GemFilterOneRun(model, layer, 16, window=0).generate(prompt(), **GREEDY)
     causal = torch.ones(61, 61, dtype=torch.bool).tril()
     near = causal & (torch.arange(61)[:, None] - torch.arange(61) < 16)
     kept = causal.clone()

@@ -54,7 +54,7 @@ def test_one_pass_gives_every_layers_choice(pool, kernel):
     all_layers = choices_of_all_layers(model, Prompt(ids, torch.ones_like(ids, dtype=torch.bool)), 12, pool, kernel)
     assert list(all_layers) == [0, 1, 2, 3]
     for layer, chosen in all_layers.items():
-        assert torch.equal(chosen, GemFilter(model, layer, 12, 0, pool, kernel).select(ids))
+        assert torch.equal(chosen, GemFilter(model, layer, 12, 0, pool=pool, kernel=kernel).select(ids))
 
 
 def test_the_first_layer_that_keeps_the_needle_is_chosen():
@@ -105,7 +105,8 @@ def test_what_is_kept_of_a_needle_is_counted_in_its_tokens(rule):
     found = choose_layer(model, tokenizer, [(prompt, needle)], 20, *rule)
     ids, span = needle_span(tokenizer, prompt, needle)
     for layer in range(4):
-        kept = GemFilter(model, layer, 20, *rule).select(ids)[0].tolist()
+        window, pool, kernel = rule
+        kept = GemFilter(model, layer, 20, window, pool=pool, kernel=kernel).select(ids)[0].tolist()
         assert found.kept[0, layer] == len({*kept} & {*span}) / 30
 
 

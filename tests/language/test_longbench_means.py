@@ -15,6 +15,7 @@ def test_means_are_of_tasks_and_shares_of_each_prompt(monkeypatch):
         "score": (100, 50, 0),
         "exact": (1, 1, 0),
         "task_of": (0, 1, 1),
+        "text_of": (0, 1, 1),
         "tokens": (10, 20, 40),
         "kept": (10, 10, 8),
     }

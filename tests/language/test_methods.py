@@ -177,7 +177,7 @@ def test_what_is_left_out_is_as_in_the_papers():
     assert LayerBudgets(SNAP) == LayerBudgets(SNAP, last=0.1)
     assert SnapKV(model, 40).cache == SNAP == LastQueries(40, 32, pool="avg", kernel=5)
     assert H2O(model, 40).cache == AllQueries(40) == AllQueries(40, 32, pool="none", kernel=1)
-    for built in (GemFilter(model, 2, 40), PromptDistill(model, 2, 40), GemFilterOneRun(model, 40, layer=2)):
+    for built in (GemFilter(model, 2, 40), PromptDistill(model, 2, 40), GemFilterOneRun(model, 2, 40)):
         assert built.selector == FilterLayer(2, 40, 32, pool="avg", kernel=5, row="last")
     fast = FastKV(model, 2, 40, 35)
     assert (fast.selector, fast.cache) == (AttentionWindow(2, 40, 32, pool="avg", kernel=5), LastQueries(35, 32))

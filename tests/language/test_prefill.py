@@ -421,7 +421,7 @@ def test_a_draft_may_have_more_rows_for_no_token_and_not_fewer_than_there_are():
         (lambda m: Prefill(m, Draft(m, 16, window=4), KeepHidden()), "looks into no layer of the model that reads"),
         (lambda m: Prefill(m, None, KeepHidden()), "selector = None chooses nothing"),
         (lambda m: Prefill(m, FilterLayer(1, 40), WholePrompt(), Full()), "allowed is a selector with Selected"),
-        (lambda m: GemFilterOneRun(m, Cost(0.5), layer=1), "cannot be met where every layer reads the whole prompt"),
+        (lambda m: GemFilterOneRun(m, 1, Cost(0.5)), "cannot be met where every layer reads the whole prompt"),
         (lambda m: Prefill(m, None, ReadAgain()), "allowed is a selector, and another cache than Selected"),
         (lambda m: Prefill(m, Draft(tiny(vocab_size=500), 16, window=4)), "same tokenizer, with 100"),
         (lambda m: GemFilter(m, 1, 1.5), r"keep = 1.5 is out of range: allowed is >= 1 \(tokens\), or a share in"),
@@ -501,7 +501,7 @@ def test_a_press_is_the_cache_of_any_pass():
 
 
 @pytest.mark.parametrize(
-    "build", [lambda m: PromptDistill(m, 2, 16, window=4), lambda m: GemFilterOneRun(m, 16, layer=2, window=4)]
+    "build", [lambda m: PromptDistill(m, 2, 16, window=4), lambda m: GemFilterOneRun(m, 2, 16, window=4)]
 )
 def test_layers_that_wait_for_the_choice_hold_no_states_beyond_the_cache(build, monkeypatch):
     """Slices of none of them held the memory of all: 1.1 times full attention's peak where .7 is due (Llama, a GPU)."""

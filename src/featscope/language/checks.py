@@ -166,7 +166,7 @@ def projections_run(case: Case) -> float:
 @check
 def one_run_overlap(case: Case) -> float:
     """Share of the choice that GemFilter-One-Run makes too."""
-    once = case.generate(GemFilterOneRun(case.model, case.keep, layer=case.layer, window=0)).kept
+    once = case.generate(GemFilterOneRun(case.model, case.layer, case.keep, window=0)).kept
     return _overlap(case.gemfilter.select(case.prompt), once[case.layer, :, 0])
 
 

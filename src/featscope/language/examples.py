@@ -15,6 +15,8 @@ _ALLOWED = (
     'of texts; with "task": … if you like'
 )
 
+_STRAIGHT = str.maketrans("\u2018\u2019\u02bc\u201c\u201d", "'''\"\"")
+_ENDS_SHORT = re.compile(r"\.\w(?!\w)")  # read backwards: an abbreviation, which goes on as U.S. does in U.S.A.
 _UNPARTED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
 
@@ -45,10 +47,11 @@ class Example(NamedTuple):
         return [said, f" {said}", said.lower(), f" {said.lower()}"]
 
     def share(self, said: str) -> float:
-        """Share of the answers that are in ``said``, as whole words and numbers; capitals and blanks do not count.
+        """Share of the answers that are in ``said``, as whole words and numbers.
 
-        In scripts that do not part words by blanks (Chinese, Japanese, Korean, Thai and their like) parts of a text
-        count, too.
+        Capitals, blanks, shapes of quotes and how characters are coded (full-width ones, ligatures) do not count. In
+        scripts that do not part words by blanks (Chinese, Japanese, Korean, Thai and their like) parts of a text count,
+        too.
         """
         text = _plain(said)
         return sum(_stands_in(text, _plain(answer)) for answer in self.answers) / len(self.answers)
@@ -59,8 +62,9 @@ class Example(NamedTuple):
 
 
 def _plain(text: str) -> str:
-    """In small letters, with single blanks, and a letter with its accents as one character where there is one."""
-    return " ".join(unicodedata.normalize("NFC", text).lower().split())
+    """Without capitals, with single blanks and straight quotes, and each character coded in one way."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).translate(_STRAIGHT).casefold())
+    return " ".join(folded.replace("i\u0307", "i").split())  # the Turkish capital I with its dot
 
 
 def _stands_in(text: str, answer: str) -> bool:
@@ -83,9 +87,8 @@ def _goes_on(beyond: str, inside: str) -> bool:
     if not beyond or not inside:
         return False
     parted = ((inside, beyond), (beyond, inside))
-    return (_of_word(inside[0]) and _of_word(beyond[0])) or any(
-        one[0].isdigit() and other[0] in ".," and other[1:2].isdigit() for one, other in parted
-    )
+    within_a_number = any(one[0].isdigit() and other[0] in ".,:" and other[1:2].isdigit() for one, other in parted)
+    return within_a_number or (_of_word(beyond[0]) and (_of_word(inside[0]) or bool(_ENDS_SHORT.match(inside))))
 
 
 def _of_word(character: str) -> bool:

@@ -39,7 +39,7 @@ class LayerChoice:
     Attributes:
         layer: the first layer that keeps all of the needle in a share ``stable`` of the examples; None if none does.
         distance: places from the needle to the nearest kept token, ``[example, layer]``; 0 where one of its tokens
-            is kept. This is what the dissertation looks at.
+            is kept, and the prompt's length in layers that are not offered. This is what the dissertation looks at.
         kept: share of the needle's tokens that are kept, ``[example, layer]``; NaN of layers that are not offered.
         stable: share of examples in which a layer must keep the needle.
     """

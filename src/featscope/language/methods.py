@@ -234,12 +234,12 @@ PEERS: Mapping[str, Listed] = {
         "FastKV",
         "FastKV: hidden states of the {keep} tokens that the last {window} attend to in layer {layer} go on; every "
         "layer and head keeps {keep} entries{pooled}.",
-        lambda of, model: FastKV(model, of.layer, of.keep, of.keep, of.window, of.pool, of.kernel),
+        lambda of, model: FastKV(model, of.layer, of.keep, of.keep, of.window, pool=of.pool, kernel=of.kernel),
     ),
     "promptdistill": Listed(
         "PromptDistill",
         "PromptDistill: hidden states of the {keep} tokens that the last one likes in layer {layer} go on{pooled}.",
-        lambda of, model: PromptDistill(model, of.layer, of.keep, of.window, of.pool, of.kernel),
+        lambda of, model: PromptDistill(model, of.layer, of.keep, of.window, pool=of.pool, kernel=of.kernel),
         by_cost=True,
     ),
     "adakv": Listed(
@@ -312,19 +312,19 @@ METHODS: Mapping[str, Listed] = {
     "gemfilter": Listed(
         "GemFilter",
         "GemFilter by the paper's rule: layer {layer} chooses {keep} tokens{pooled}.",
-        lambda of, model: GemFilter(model, of.layer, of.keep, 0, of.pool, of.kernel),
+        lambda of, model: GemFilter(model, of.layer, of.keep, 0, pool=of.pool, kernel=of.kernel),
         by_cost=True,
     ),
     "question-kept": Listed(
         "question kept",
         "GemFilter with the last {window} of its {keep} tokens kept in any case{pooled}.",
-        lambda of, model: GemFilter(model, of.layer, of.keep, of.window, of.pool, of.kernel),
+        lambda of, model: GemFilter(model, of.layer, of.keep, of.window, pool=of.pool, kernel=of.kernel),
         by_cost=True,
     ),
     "snapkv": Listed(
         "SnapKV",
         "SnapKV: every layer and head keeps {keep} entries: the last {window}, and what they attend to{pooled}.",
-        lambda of, model: SnapKV(model, of.keep, of.window, of.pool, of.kernel),
+        lambda of, model: SnapKV(model, of.keep, of.window, pool=of.pool, kernel=of.kernel),
         by_layer=False,
     ),
     "h2o": Listed(
@@ -336,18 +336,18 @@ METHODS: Mapping[str, Listed] = {
     "one-run": Listed(
         "one run",
         "One run: all layers read the prompt, then each keeps the {keep} entries that layer {layer} chooses{pooled}.",
-        lambda of, model: GemFilterOneRun(model, of.keep, layer=of.layer, window=0, pool=of.pool, kernel=of.kernel),
+        lambda of, model: GemFilterOneRun(model, of.layer, of.keep, window=0, pool=of.pool, kernel=of.kernel),
     ),
     "middle-row": Listed(
         "middle row",
         "GemFilter, but the prompt's middle token chooses (dissertation, Section 9.4.4){pooled}.",
-        lambda of, model: GemFilter(model, of.layer, of.keep, 0, of.pool, of.kernel, row="middle"),
+        lambda of, model: GemFilter(model, of.layer, of.keep, 0, pool=of.pool, kernel=of.kernel, row="middle"),
         by_cost=True,
     ),
     "largest-row": Listed(
         "largest row",
         "GemFilter, but the row of scores with the largest norm chooses{pooled}.",
-        lambda of, model: GemFilter(model, of.layer, of.keep, 0, of.pool, of.kernel, row="largest"),
+        lambda of, model: GemFilter(model, of.layer, of.keep, 0, pool=of.pool, kernel=of.kernel, row="largest"),
         by_cost=True,
     ),
 }
