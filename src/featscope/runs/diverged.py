@@ -1,5 +1,5 @@
-"""Replicas that did not come to their end, and how many they are: diverged ones, whose measurements are no data, and
-flows that had not arrived when their steps ran out."""
+"""Replicas that did not come to their end: diverged ones, whose measurements are no data, and flows that had not
+arrived when their steps ran out; and weights that were to be trained and were not."""
 
 from collections.abc import Mapping, Sequence
 
@@ -57,7 +57,8 @@ def _arms(names: Sequence[str]) -> str:
 
 
 def shortcomings(runs: Mapping[str, xr.Dataset]) -> str:
-    """How many replicas diverged, and how many flows had not arrived, in sentences; empty if none."""
+    """How many replicas diverged, how many flows had not arrived, and what was not trained though it was to be, in
+    sentences; empty if none."""
     short = {
         arm: (int((run["arrived"] < 0).sum()), run["arrived"].size)
         for arm, run in runs.items()
@@ -65,4 +66,12 @@ def shortcomings(runs: Mapping[str, xr.Dataset]) -> str:
     }
     flows = f"Flows had not arrived when their steps ran out: {_by_arm(short)}. What is measured at their ends is of "
     flows += "earlier times."
-    return " ".join(filter(None, [divergence_in_words(how_many_diverged(runs)), flows if short else ""]))
+    resting: dict[str, list[str]] = {}
+    for arm, run in runs.items():
+        if "at_rest" in run.attrs:
+            resting.setdefault(run.attrs["at_rest"], []).append(arm)
+    still = "; ".join(f"{names} in {_arms(arms)}" for names, arms in resting.items())
+    rest = f"Not trained, and at the end as at the start to the bit in every replica: {still}. Is it in the optimizer, "
+    rest += "does the loss depend on it, is the step size 0?"
+    told = divergence_in_words(how_many_diverged(runs)), flows if short else "", rest if resting else ""
+    return " ".join(filter(None, told))

@@ -284,7 +284,9 @@ def join(parts: Sequence[ShardResult], arm: Arm) -> xr.Dataset:
     else:
         (data,) = joined
     about = {"about": arm.about, "label": arm.label or arm.name, "role": arm.role}
-    return without_diverged(data).assign_attrs(about | ({"left_out": ", ".join(dropped)} if dropped else {}))
+    about |= {"left_out": ", ".join(dropped)} if dropped else {}
+    still = sorted(frozenset.intersection(*(part.at_rest for part in parts)))
+    return without_diverged(data).assign_attrs(about | ({"at_rest": ", ".join(still)} if still else {}))
 
 
 def left_out(runs: Mapping[str, xr.Dataset]) -> str:

@@ -75,6 +75,7 @@ class Program:
         self.weights = sum(weights.numel() for weights in self.whole.parameters())
         self.trained = {name for name, one in self.whole.named_parameters() if one.requires_grad}
         self.threads: list[int] | None = []
+        self._begins = self._digests()
         self.ends: Ends = {}
         self.computed_by: Mapping[str, Any] | None = about.get("computed_by")
 
@@ -190,6 +191,12 @@ class Program:
     def _by_threads(self) -> bool:
         """Whether several threads may train it."""
         return torch.device(self.whole.streams.device).type == "cpu" and self.weights >= FEWEST_SHARED
+
+    @property
+    def at_rest(self) -> frozenset[str]:
+        """Names of what is trained and ends in every replica as it began, to the bit."""
+        both = self.trained & self._begins.keys() & self.ends.keys()
+        return frozenset(name for name in both if self.steps and torch.equal(self._begins[name], self.ends[name]))
 
     def _digests(self) -> Ends:
         kept, replicas = self.whole.kept(), len(self.whole.streams.replicas)

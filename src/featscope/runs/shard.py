@@ -156,10 +156,11 @@ class Shard:
         streams = [one.streams for program in programs for one in (program.whole, *program.parts)]
         drawn = {purpose for of_one in streams for purpose in of_one.purposes}
         trained = frozenset(name for one in programs for name in one.trained)
+        at_rest = frozenset.intersection(*(one.at_rest for one in programs))
         known = [one.threads for one in programs if one.threads is not None]
         threads = tuple(sorted(set(chain.from_iterable(known)))) if len(known) == len(programs) else None
         who = next((one.computed_by for one in programs if one.computed_by), None)
-        return ShardResult(data, weights, frozenset(drawn), who, ends, trained, threads)
+        return ShardResult(data, weights, frozenset(drawn), who, ends, trained, threads, at_rest)
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,7 @@ class ShardResult:
         trained: names of what is trained, which no two replicas share.
         threads: how many trained what is large enough for several, none if nothing is; None if an older version did,
             which did not say.
+        at_rest: names of what is trained and ends in every replica, and at every point, as it began.
     """
 
     data: list[xr.Dataset]
@@ -184,3 +186,4 @@ class ShardResult:
     ends: Sequence[Mapping[str, UInt8[np.ndarray, "replica byte"]]] = ()
     trained: frozenset[str] = frozenset()
     threads: tuple[int, ...] | None = ()
+    at_rest: frozenset[str] = frozenset()

@@ -83,6 +83,22 @@ class AttentionCircuits(AttentionCircuitsArms):
         found = Found(right, trials=xr.full_like(right, self._judged(arm)))
         return found._replace(why=f"Chance is {1 / self.modulus(arm):.2f}.")
 
+    @bound(
+        "derived, for Section 4.5",
+        on=SHUFFLED,
+        at_least=0.5,
+        because="Bound: half, where chance is 1/p; settled when 0.75 had been seen.",
+        law="share",
+        note="That nothing else becomes of it is so of a layer that is not trained, too.",
+    )
+    def labels_of_others_are_learned_by_heart(self, run: xr.Dataset, arm: str) -> Found:
+        """Labels of other points are learned by heart.
+
+        Measured: accuracy on the points to train on at the end.
+        """
+        right, data = last(run, run.accuracy), self.arm(arm).recipe.data
+        return Found(right, trials=xr.full_like(right, min(JUDGED, max(1, round(data.share * data.count)))))
+
     @identity(
         "derived, for Section 4.5",
         on=EQUALS,

@@ -16,7 +16,7 @@ from xarray import apply_ufunc
 
 from featscope.claims import POSITIVE, SHARE, STATED, Claim, bound, identity, ordering
 from featscope.figures import Figure
-from featscope.studies.base import Runs, Story
+from featscope.studies.base import Runs, Story, last
 from featscope.studies.looped_transformer import figures
 from featscope.studies.looped_transformer.arms import (
     ANY,
@@ -333,6 +333,20 @@ class LoopedTransformer(FigureEightOne):
         Measured: the smaller cosine of the trained Q and P to the construction's.
         """
         return run.likeness
+
+    @bound(
+        "derived here",
+        on=TRAINED,
+        at_most=-1.0,
+        because="Bound: by a factor of e; settled when a sixtieth had been seen.",
+        note="Nothing else is said of this layer that is not so of a layer at its start as well.",
+    )
+    def training_lowers_the_loss(self, run: xr.Dataset) -> xr.DataArray:
+        """A layer that begins at random learns to answer.
+
+        Measured: natural log of the loss at the end over that at the start.
+        """
+        return xr.DataArray(np.log(last(run, run.loss) / run.loss.isel(step=0)))
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 

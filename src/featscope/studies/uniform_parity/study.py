@@ -329,6 +329,23 @@ class UniformParityStudy(FirstGradientClaims):
         found = last(run, run.accuracy)
         return found.isel(samples=-1) if "samples" in found.dims else found
 
+    @bound(
+        "derived, for Theorem B.56",
+        on=FOUR_SAMPLED,
+        not_on={SHUFFLED: NOTHING},
+        at_least=0.55,
+        because="Bound: a tenth of what is above chance; settled when 0.6 had been seen.",
+        law="share",
+        things=lambda study: TESTED,
+        note="That it does not learn the parity is so of a network that is not trained, too.",
+    )
+    def sampled_gradient_teaches_a_part(self, run: xr.Dataset) -> xr.DataArray:
+        """With the first gradient of too small a sample the read-out learns a little.
+
+        Measured: accuracy on fresh samples at the end.
+        """
+        return last(run, run.accuracy)
+
     @ordering("derived, for Theorem B.56", on=PAIR_SAMPLED, more_than=0.0)
     def more_samples_learn_better(self, run: xr.Dataset) -> xr.DataArray:
         """The more samples the first step has, the better the network ends.
