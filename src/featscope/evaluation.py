@@ -68,7 +68,8 @@ def linear_probe(
         train_labels: its labels.
         test: what its accuracy is measured on.
         test_labels: its labels.
-        penalty: weight of ||v||²/2 against the sum of losses (1 / scikit-learn's C).
+        penalty: weight of ||v||²/2 against the sum of losses (1 / scikit-learn's C). Fitting stops early, at a gradient
+            of a thousandth of the largest, so that probes of wide features are those of a larger penalty.
 
     Raises:
         ConfigError: all training samples are of one class, or labels are not one for each sample.
@@ -98,7 +99,7 @@ def linear_probe_labels(train: Features, train_labels: Labels, test: TestFeature
     fitted, measured = standardised(train, test)
     model = LogisticRegression(C=1 / penalty, max_iter=200, tol=1e-3)
     with warnings.catch_warnings():
-        # The iteration limit is early stopping of a probe, not a failure.
+        # Early stopping of a probe is no failure.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(fitted, train_labels.cpu().numpy())
     return torch.from_numpy(model.predict(measured))

@@ -216,3 +216,10 @@ def test_within_a_batch_a_small_loss_keeps_its_digits_too():
     assert float(InfoNCE().in_batch(features, features)) == pytest.approx(expected, rel=1e-3)
     own, others = torch.tensor(4096.0), torch.tensor(4088.0)
     assert float(torch.logaddexp(own, others) - own) != pytest.approx(expected, rel=0.3)
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 1.0])
+def test_pairs_among_themselves_have_no_loss_below_zero(temperature):
+    torch.manual_seed(0)
+    f = 250 * torch.nn.functional.normalize(torch.randn(4, 300), dim=-1)
+    assert float(InfoNCE(temperature).in_batch(f, f + 1e-3)) >= 0

@@ -76,3 +76,11 @@ def test_matrices_over_an_even_number_are_refused_and_nothing_has_no_share():
     with pytest.raises(ValueError, match="8 columns"):
         matrix_power_spectrum(torch.ones(8, 8))
     assert share_of_largest(torch.zeros(4), 2).isnan()
+
+
+@pytest.mark.parametrize("residues", [5, 7, 12, 13])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_is_constant_has_no_power_and_not_that_of_rounding(residues, dtype):
+    power = power_spectrum(torch.full((residues,), 0.1, dtype=dtype))
+    assert not power.any()
+    assert peak_share(torch.full((residues,), 0.1, dtype=dtype)).isnan()

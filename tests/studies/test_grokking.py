@@ -232,13 +232,6 @@ REAL = {
     "accuracy on others is that on points to train on": Fault(
         addition.Batches, "right_on_hidden", addition.Batches.right_on_shown, "two-steps-of-learning", TRAINED
     ),
-    "others are among the points to train on": Fault(
-        addition.Batches,
-        "__init__",
-        lambda self, options, source, shown, hidden: BATCHES(self, options, source, shown, shown.clone()),
-        "two-steps-of-learning",
-        TRAINED,
-    ),
     "any accuracy will do": Fault(probes, "REACHED", 0.0, "two-steps-of-learning", TRAINED),
     "the latest time for the first": Fault(
         probes.CrossingsRule, "_first", the_latest, "two-steps-of-learning", TRAINED
@@ -286,6 +279,13 @@ JUDGED = {
     ),
     "every k is two": Fault(module, "FIRST", "k=4", "chance-does-not-carry-it", "k=4", RERUN),
 }
+
+
+def test_points_to_judge_by_that_are_trained_on_are_refused(monkeypatch):
+    taken = lambda self, options, source, shown, hidden: BATCHES(self, options, source, shown, shown.clone())  # noqa: E731
+    monkeypatch.setattr(addition.Batches, "__init__", taken)
+    with pytest.raises(ValueError, match="others are judged by are among those to train on"):
+        TRIAL.measure(TRIAL.arms[TRAINED], 1)
 
 
 @pytest.mark.parametrize("fault", REAL.values(), ids=REAL)

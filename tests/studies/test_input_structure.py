@@ -131,6 +131,7 @@ CHANGED = {
     "wider-student-separates-more": lambda run: run.assign(injected=run.original),
     "regulariser-balances-labels": lambda run: run.assign(first=run.first_free),
     "regulariser-sharpens-answers": lambda run: run.assign(second=run.second_free),
+    "alone-real-inputs-are-learned": lambda run: run.assign(alone=0 * run.alone),
     "loss-descends-twice": lambda run: run.assign(
         loss=run.loss.min("size") - xr.DataArray(np.arange(9.0), dims="size")
     ),

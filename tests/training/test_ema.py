@@ -86,3 +86,11 @@ def test_a_pruner_within_is_refused_as_its_copy_would_never_choose_anew():
     with pytest.raises(ValueError, match=r"'pruner' is a Pruner, whose copy .* pruner.module"):
         MovingAverage(model)
     MovingAverage(model["encoder"])
+
+
+def test_what_is_loaded_into_an_average_in_half_precision_is_gone_on_from():
+    module = nn.Linear(3, 3).bfloat16()
+    slow = MovingAverage(module)
+    slow.average.load_state_dict({name: value + 1 for name, value in slow.average.state_dict().items()})
+    slow.update(module)
+    assert 0.9 < float((slow.average.weight - module.weight).abs().mean()) < 1.0

@@ -86,3 +86,13 @@ def test_wrong_options_are_refused(kind, options):
     (field,) = options
     with pytest.raises(ConfigError, match=f"{kind.__name__}.{field} = .* is out of range"):
         kind(**options)
+
+
+def test_a_backward_pass_of_what_was_before_a_step_is_an_error_as_by_torch():
+    layer = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2))
+    optimizer = SGD(lr=0.1, weight_decay=0.0).build(layer.parameters())
+    y = layer(torch.randn(5, 4))
+    y[:, 0].sum().backward(retain_graph=True)
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y[:, 1].sum().backward()

@@ -4,6 +4,7 @@ import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -765,3 +766,32 @@ def test_a_part_in_several_places_and_a_shared_weight_are_pruned_everywhere_and_
         torch.testing.assert_close([parameter.grad for parameter in module.parameters()], gradients)
     now = dict(module.named_parameters()) | dict(module.named_buffers())
     assert all(now[name] is one for name, one in own.items())
+
+
+def _straight_through() -> tuple[nn.Module, Any]:
+    torch.manual_seed(0)
+    model = nn.Linear(6, 4)
+    pruner = MagnitudePruning(0.5, granularity="entry", gradient="straight-through").on(model)
+    pruner.update()
+    return model, pruner
+
+
+def test_a_block_within_another_hides_and_shows_nothing():
+    model, pruner = _straight_through()
+    whole = model.weight.detach().clone()
+    with pruner.hidden():
+        hidden = model.weight.detach().clone()
+        with pruner.hidden():
+            assert torch.equal(model.weight, hidden)
+        assert torch.equal(model.weight, hidden)
+    assert torch.equal(model.weight, whole)
+    assert not torch.equal(hidden, whole)
+
+
+def test_nothing_is_chosen_while_weights_are_hidden():
+    _, pruner = _straight_through()
+    with pruner.hidden():
+        for choose in (pruner.update, lambda: pruner.resume(3)):
+            with pytest.raises(ValueError, match="would be chosen again for good: allowed is a call after"):
+                choose()
+    pruner.update()

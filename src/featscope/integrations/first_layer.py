@@ -6,11 +6,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 
 from featscope.modules import evaluating
 from featscope.probes.gradient_outer_product import has_gram
 
 _NO_LAYERS = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.RMSNorm)  # though their weights may be matrices
+
+
+def begun(model: nn.Module, run: Callable[[], object]) -> None:
+    """Give lazy layers their weights, by random numbers as they come: a look draws from seed 0, and would each time."""
+    if any(isinstance(one, UninitializedParameter) for one in model.parameters()):
+        with evaluating(model), torch.no_grad():
+            run()
 
 
 def first_layer(model: nn.Module, run: Callable[[], object]) -> str:

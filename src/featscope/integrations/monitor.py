@@ -14,7 +14,7 @@ from torch import Tensor, distributed, nn
 
 from featscope.evaluation import accuracy_by_class, leave_one_out_labels
 from featscope.integrations.batches import first_batches
-from featscope.integrations.first_layer import first_layer
+from featscope.integrations.first_layer import begun, first_layer
 from featscope.integrations.held_out import HeldOut, Reduce, Run
 from featscope.integrations.pace import Pace
 from featscope.integrations.rows import tensor_of
@@ -143,7 +143,8 @@ class Monitor:
         model.get_submodule(named)
         with undisturbed(model, held_out):
             self._held = held = HeldOut(held_out, samples, run, neighbours)
-            self._layer = first_layer(model, lambda: held.run(model, held.batches[0])) if layer is None else named
+            begun(model, run_once := lambda: held.run(model, held.batches[0]))
+            self._layer = first_layer(model, run_once) if layer is None else named
         if out is None:
             self._look()
         else:

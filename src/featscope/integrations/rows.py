@@ -53,6 +53,8 @@ def one_row_a_sample(output: Any, batch: Any, part: nn.Module, at: str = "") -> 
     if found.ndim == 4:
         return found.mean((1, 2) if _channels_last(part, at, found) else (2, 3))
     if found.ndim == 3:
+        while isinstance(batch, list | tuple) and batch:  # what is read first of it, as in `run_model`
+            batch = batch[0]
         mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
         if isinstance(mask, Tensor) and mask.shape == found.shape[:2]:
             weight = mask.to(found).unsqueeze(-1)

@@ -2,13 +2,12 @@
 
 import warnings
 from collections import deque
-from collections.abc import Iterable, Mapping
-from copy import copy
+from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor, distributed, nn
 
-from featscope.integrations.batches import run_model, size_of
+from featscope.integrations.batches import copied, run_model, size_of
 from featscope.integrations.monitor import Log, Monitor
 from featscope.integrations.undisturbed import undisturbed
 from featscope.training import MagnitudePruning, Pruner
@@ -71,9 +70,7 @@ class Watch:
             self.pruner.hide()
             self._hidden = True
             if self.pruner.began and batch is not None:
-                self._recent.append(
-                    copy(batch) if isinstance(batch, Mapping | list) else batch
-                )  # a step may take parts
+                self._recent.append(copied(batch))  # a step may take parts, or work in place
 
     def before_update(self) -> None:
         """Show all weights to the optimizer."""
@@ -106,7 +103,7 @@ class Watch:
             sizes = [size_of(batch) for batch in self._recent]
             large = [one for one, size in zip(self._recent, sizes, strict=True) if size >= max(sizes) / 2]
             with undisturbed(module):
-                estimate_statistics(module, large, call=self.run, only=self.pruner.moved())
+                estimate_statistics(module, large, call=lambda m, b: self.run(m, copied(b)), only=self.pruner.moved())
                 found = {name: one.clone() for name, one in batch_statistics(module)}
         except Exception as error:
             warnings.warn(f"{_NOT_RUN} ({type(error).__name__}: {error})", stacklevel=2)

@@ -44,7 +44,6 @@ class ContrastiveRegularizer:
         require(self, "temperature", temperature > 0 and isfinite(temperature), "> 0")
         require(self, "weight", weight >= 0 and isfinite(weight), ">= 0")
         self.first: float | None = None
-        self._loss = NTXent(temperature)
 
     def __call__(self, encoder: Callable[[Any], Tensor], x: Any) -> Float[Tensor, ""]:
         """The term of a batch of inputs.
@@ -68,7 +67,7 @@ class ContrastiveRegularizer:
             ConfigError: at the first call with gradients it is not finite; or, unless its weight is 0, below a
                 thousandth of a nat, or both views are the same.
         """
-        value = self._loss(anchor, positive)
+        value = NTXent(self.temperature)(anchor, positive)
         if self.first is None and torch.is_grad_enabled():  # a validation before training looks at other views
             found = float(value.detach())
             if not (LEAST if self.weight else 0) <= found < float("inf"):

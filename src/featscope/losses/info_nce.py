@@ -69,7 +69,8 @@ class InfoNCE:
         with _in_full(anchor):
             anchor, positive = _wide(anchor), _wide(positive)
             anchor = self._over_temperature(anchor)
-            return self._scaled(_LogSumExpOver.apply(products(anchor, positive), paired(anchor, positive)).mean(-1))
+            above = _LogSumExpOver.apply(products(anchor, positive), paired(anchor, positive))
+            return self._scaled(above.clamp_min(0).mean(-1))  # both round otherwise, where logits are large
 
     def _over_temperature(self, anchor: Representations) -> Representations:
         if isinstance(anchor, Masked):

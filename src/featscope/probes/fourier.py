@@ -12,10 +12,12 @@ def power_spectrum(vectors: Float[Tensor, "*batch residue"]) -> Float[Tensor, "*
 
     At an even p the last one, p/2, has no -j beside it and counts half. So shares are those of ‖v - v̄‖² at every p.
     """
-    power = torch.fft.rfft(vectors.double()).abs().square()[..., 1:]
+    wide = vectors.double()
+    power = torch.fft.rfft(wide).abs().square()[..., 1:]
     if vectors.shape[-1] % 2 == 0:
         power[..., -1] /= 2
-    return power
+    rounding = (torch.finfo(wide.dtype).eps * wide.norm(dim=-1, keepdim=True)).square() * vectors.shape[-1]
+    return power.where(power.sum(-1, keepdim=True) > rounding, 0.0)  # what is constant has none
 
 
 def peak_share(vectors: Float[Tensor, "*batch residue"]) -> Float[Tensor, "*batch"]:

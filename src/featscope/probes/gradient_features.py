@@ -103,7 +103,7 @@ def simplified_gradient_of_layer(
         with evaluating(module), uncompiled(module):
             for batch in batches:
                 seen.clear()
-                module(batch_input(batch, entry).to(layer.weight.device))
+                module(batch_input(batch, entry).to(layer.weight.device, copy=True))
                 y = batch_input(batch, label, "label")
                 if signs is None and (others := y[(y != 1) & (y != -1)]).numel():
                     raise ValueError(

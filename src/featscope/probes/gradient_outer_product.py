@@ -90,7 +90,7 @@ def layer_agreement(
     """
     given = module
     module, (at,) = unwrapped(given, at)
-    layer = module.get_submodule(at)
+    layer: Any = module.get_submodule(at)
     weight = getattr(layer, "weight", None)
     if not has_gram(layer) or not isinstance(weight, Tensor):
         raise ValueError(f"at = {at!r} is a {type(layer).__name__}: allowed is a linear layer, or a convolution")
@@ -104,8 +104,7 @@ def layer_agreement(
     generator = torch.Generator().manual_seed(0)
     matrix, count, alone = _in_scale(in_double(weight.detach().flatten(1))), 0, 0.0
     narrow = matrix.shape[1] < len(matrix)  # fewer inputs than outputs
-    gram = matrix.mT @ matrix if narrow else matrix @ matrix.mT
-    total = torch.zeros_like(gram)
+    gram = total = torch.zeros(0)
     try:
         with evaluating(module), uncompiled(given), torch.enable_grad():
             for batch in batches:
@@ -117,6 +116,10 @@ def layer_agreement(
                     raise ValueError("torch.inference_mode is on, and there are no gradients in it: leave it for this")
                 if not seen[-1].requires_grad:
                     raise ValueError(f"at = {at!r} is out of range: this layer is frozen, and no gradient reaches it")
+                if not total.numel():  # hooks of torch, as of weight_norm, make the weight anew at each pass
+                    matrix = _in_scale(in_double(layer.weight.detach().flatten(1)))
+                    gram = matrix.mT @ matrix if narrow else matrix @ matrix.mT
+                    total = torch.zeros_like(gram)
                 along = (2 * torch.randint(2, out.shape, generator=generator) - 1).to(out)
                 (slope,) = torch.autograd.grad((out * along).sum(), seen[-1])
                 if not len(out):

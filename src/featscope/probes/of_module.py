@@ -81,7 +81,7 @@ def _embed(
             for rows, (option, entry) in zip(found, entries.items(), strict=True):
                 outputs.clear()
                 x = batch_input(batch, entry, option)
-                module(x.to(device))
+                module(x.to(device, copy=True))  # which may work in place
                 found_rows = _matrix(outputs, at, reduce)
                 if reduce is None and found_rows.shape[:1] != x.shape[:1]:
                     raise ValueError(

@@ -36,7 +36,10 @@ class BatchCrossEntropy:
         order = streams.at("order").choice(source.options.count, source.options.count)
         shown = source.shown.gather(1, order)
         parts = [order[which].view(len(order), -1) for which in (shown, ~shown)]
-        return Batches(self, source, parts[0], parts[1][:, :JUDGED].clone())
+        batches = Batches(self, source, parts[0], parts[1][:, :JUDGED].clone())
+        if any(torch.isin(these, those).any() for these, those in zip(batches.hidden, batches.shown, strict=True)):
+            raise ValueError("points that others are judged by are among those to train on")
+        return batches
 
 
 class Batches(nn.Module):

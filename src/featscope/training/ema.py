@@ -61,6 +61,8 @@ class MovingAverage(nn.Module):
         self._widen()
         for place, (mean, now) in enumerate(zip(self.average.parameters(), module.parameters(), strict=True)):
             wide = getattr(self, f"mean_{place}", mean)
+            if wide is not mean and not torch.equal(wide.to(mean.dtype), mean):
+                wide.copy_(mean)  # others were loaded into the average
             wide.lerp_(now.to(wide.dtype), 1 - self.momentum)
             if wide is not mean:
                 mean.copy_(wide)

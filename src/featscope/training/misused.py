@@ -21,6 +21,15 @@ _WRITTEN = (
 )
 
 
+def require_shown(whole: Mapping[str, Tensor]) -> None:
+    """Refuse to choose what is pruned while ``whole`` has the weights that are hidden."""
+    if whole:
+        raise ValueError(
+            "pruned weights are hidden, and as zeros they would be chosen again for good: allowed is a call after "
+            "show(), or below `with pruner.hidden():`"
+        )
+
+
 def why_lost(module: nn.Module, whole: Mapping[str, Tensor]) -> str:
     """What to say where hidden weights are neither 0 nor as they were, as after a step; "" where all are.
 

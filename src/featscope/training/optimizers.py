@@ -108,6 +108,7 @@ def _descend(weight: Tensor, slope: Tensor, lr: Number, decay: Number) -> None:
         from featscope.kernels.rows import descend
 
         descend(weight, slope, keep, lr)
+        torch.autograd.graph.increment_version(weight)  # a backward pass of what was before is an error, as torch's
         return
     weight.mul_(per_replica(keep, weight))
     rate = per_replica(lr, weight)

@@ -30,7 +30,7 @@ from featscope.training.magnitudes import (
     require_prunable,
     weights_of,
 )
-from featscope.training.misused import IN_A_PART, LEFT_WHOLE, why_lost
+from featscope.training.misused import IN_A_PART, LEFT_WHOLE, require_shown, why_lost
 
 
 @dataclass(frozen=True)
@@ -229,6 +229,7 @@ class Pruner(nn.Module):
 
     def _begin(self, step: int) -> None:
         """Take the module's statistics as they are for those of both networks at the start, which is ``step``."""
+        require_shown(self._whole)
         self._statistics = self._of_module()
         self._at_start = self._of_module()
         self.step = self._first = step
@@ -266,7 +267,8 @@ class Pruner(nn.Module):
         yield from super().named_modules(memo, prefix, remove_duplicate)
 
     def update(self) -> None:
-        """After a step of training: choose anew by the weights as they are now, if it is time."""
+        """After a step of training: choose anew by the weights as they are now, if it is time; none may be hidden."""
+        require_shown(self._whole)
         mask, module = self._held
         self.step += 1
         first = not self.began
@@ -278,7 +280,7 @@ class Pruner(nn.Module):
         """Go on after ``step`` steps of a training that was left, once its checkpoint is loaded into the module.
 
         ``start`` and ``every`` then count from that training's first step. From ``start`` on weights are chosen at
-        once, by what they are now: what was chosen before is in no checkpoint.
+        once, by what they are now: what was chosen before is in no checkpoint. Refused as `update` is.
         """
         mask, module = self._held
         self._begin(step)
@@ -321,12 +323,14 @@ class Pruner(nn.Module):
     @contextmanager
     def hidden(self) -> Iterator[None]:
         """Within, the module itself has zeros in place of what is pruned: the straight-through gradient without a call
-        of this object, see `hide`."""
+        of this object, see `hide`. Within another such block it changes nothing."""
+        within_another = bool(self._whole)
         self.hide()
         try:
             yield
         finally:
-            self.show()
+            if not within_another:
+                self.show()
 
     @torch.no_grad()
     def hide(self) -> None:

@@ -77,6 +77,8 @@ class SentencePairs(Questionnaire):
                 text, (second, first) = labelled_pair(examples.task, irrelevant, relevant, shown)
             else:
                 text, (first, second) = labelled_pair(examples.task, relevant, irrelevant, shown)
+            if (text[slice(*first)], text[slice(*second)]) != (relevant, irrelevant):
+                raise ValueError(f"prompt {prompt}: the sentences are not where they are looked for, in {text!r}")
             on_relevant, on_irrelevant = span_norms(reader.read(text, [first, second]), [first, second])
             return {
                 "ratio": on_irrelevant.norm / on_relevant.norm,

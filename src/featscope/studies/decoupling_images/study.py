@@ -228,6 +228,18 @@ class DecouplingImages(ImageStudy):
         """
         return above("silhouette", runs, arm, "none", "untrained")
 
+    @higher(
+        "derived, for Figure 4",
+        on=("supervised-crop", "supervised-crop-colour"),
+        note="Without it nothing that is said of these networks is about learning.",
+    )
+    def supervised_training_helps(self, runs: Runs, arm: str) -> Found:
+        """Supervised training improves features.
+
+        Measured: accuracy of a linear probe on the last layer minus that before training.
+        """
+        return above("linear_probe", runs, arm, "untrained")
+
     @higher("Figure 4", on=("supervised-crop", "supervised-crop-colour"), note=ONE_METRIC)
     def supervised_sparser_than_crop(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
         """Supervised networks fire sparsely whatever the augmentation.

@@ -150,6 +150,8 @@ class GradientFeaturesArms(Study):
                 replace(parity_step, frozen=True),
                 "first weights stay",
                 "parity, first layer frozen",
+                looks,
+                (probes.directions_after,),
                 adam=True,
             ),
             self._part(

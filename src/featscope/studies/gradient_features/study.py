@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from featscope.claims import COSINE, PAIRED, SHARE, STATED, Claim, Found, bound, ordering
+from featscope.claims import COSINE, PAIRED, POSITIVE, SHARE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
 from featscope.studies.base import Runs, Story, last, looked
 from featscope.studies.gradient_features import figures, probes
@@ -30,7 +30,7 @@ from featscope.studies.gradient_features.arms import (
     XOR_WORST,
 )
 from featscope.studies.gradient_features.at_start import AtStart
-from featscope.studies.reductions import known, mean, mean_of, smallest
+from featscope.studies.reductions import known, largest, mean, mean_of, smallest
 from featscope.studies.summaries import percent, verdict
 
 tested = probes.TESTED
@@ -100,6 +100,23 @@ class GradientFeatures(AtStart):
         Measured: accuracy on fresh samples at the end.
         """
         return last(run, run.accuracy)
+
+    @identity(
+        "Theorem 3.22",
+        on=PARITY_FROZEN,
+        not_on={PARITY: ""},
+        equals=0.0,
+        within=0.0,
+        law="exact",
+        because="To the bit.",
+        range=POSITIVE,
+    )
+    def frozen_neurons_stay(self, run: xr.Dataset) -> xr.DataArray:
+        """Where the first layer is frozen no neuron turns after the first step.
+
+        Measured: largest change of a neuron's cosine to its feature from the first step to the end.
+        """
+        return largest(abs(run.cosine_end - run.cosine_step))
 
     @bound(
         "Theorems 3.18 and B.27",

@@ -159,6 +159,40 @@ class IclFlippedLabels(FlippedLabelsArms):
         """
         return run.accuracy.isel(flip=[0, -1]).sum("flip", skipna=False)
 
+    @identity(
+        "derived here",
+        on=FREQUENCY,
+        not_on=FOLLOWS,
+        equals=0.5,
+        within=0.25,
+        because="Tolerance: a choice, as items and exemplars are drawn; settled when 0.55 (0.35 to 0.73) had been "
+        "seen.",
+        law="share",
+        things=lambda study: study.items,
+    )
+    def frequency_knows_nothing(self, run: xr.Dataset) -> xr.DataArray:
+        """The more frequent label of the exemplars is right of about half of the items.
+
+        Measured: accuracy with no label inverted.
+        """
+        return run.accuracy.isel(flip=0)
+
+    @identity(
+        "derived here",
+        on=IGNORES,
+        equals=0.75,
+        within=0.2,
+        because="Tolerance: a choice, as texts are drawn; settled when 0.70 had been seen.",
+        law="share",
+        things=lambda study: study.items,
+    )
+    def ignorer_knows_three_quarters(self, run: xr.Dataset) -> xr.DataArray:
+        """A learner that ignores its exemplars knows what it knows: three quarters of all texts.
+
+        Measured: accuracy with no label inverted.
+        """
+        return run.accuracy.isel(flip=0)
+
     # --- What is shown ------------------------------------------------------------------------------------------------
 
     def figures(self, runs: Runs) -> Iterable[Figure]:

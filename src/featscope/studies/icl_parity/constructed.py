@@ -178,6 +178,22 @@ class ConstructedClaims(IclParityArms):
         """
         return Found(run.norm_ratio, f"The best replica has {float(run.norm_ratio.min()):.3f}.")
 
+    @identity(
+        "derived here",
+        on="search-diagonal",
+        equals=1.0,
+        within=1e-6,
+        law="exact",
+        because="Tolerance: rounding of float32.",
+        range=SHARE,
+    )
+    def diagonal_search_stays_diagonal(self, run: xr.Dataset) -> xr.DataArray:
+        """The search that is to stay diagonal in the features does.
+
+        Measured: share of squared entries of V on the diagonal at its end.
+        """
+        return run.diagonal
+
     @bound("derived here", on=tuple(SEARCHES), at_most=1e-6, law="exact", because="Bound: rounding of float32.")
     def searches_end_at_rest(self, run: xr.Dataset) -> xr.DataArray:
         """A search ends with no step left to take, and with its smallest margin as sharp as it was to be.

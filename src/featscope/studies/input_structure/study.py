@@ -128,6 +128,18 @@ class InputStructure(TeacherClaims):
         """
         return end(run.original) - end(run.alone)
 
+    @higher(
+        "derived here",
+        on=injected,
+        note="Of a student that learned nothing real inputs would not be learned worse either.",
+    )
+    def alone_real_inputs_are_learned(self, run: xr.Dataset) -> xr.DataArray:
+        """Without injected inputs, too, real ones are learned.
+
+        Measured: accuracy on them of a student that saw no others at the end less that before the first step.
+        """
+        return _gain(run.alone)
+
     @higher(TEXT, on=separated, not_on={**dict.fromkeys(INJECTED[:-1], WEAK), **ALIKE}, note=ARITHMETIC)
     def mixture_below_alone(self, run: xr.Dataset, arm: str) -> xr.DataArray:
         """Accuracy on the mixture is below that of training on real inputs alone.

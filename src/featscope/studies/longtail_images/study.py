@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import xarray as xr
 
-from featscope.claims import COSINE, SHARE, Claim, Found, bound, identity
+from featscope.claims import COSINE, POSITIVE, SHARE, Claim, Found, bound, identity
 from featscope.data import LongTailedImages
 from featscope.figures import Figure
 from featscope.losses import NTXent
@@ -19,7 +19,7 @@ from featscope.models import AlexNet, ResNet18
 from featscope.options import require
 from featscope.probes.long_tail import accuracy, gap, tail_minus_head
 from featscope.streams import Streams
-from featscope.studies import Arm, Runs, Story
+from featscope.studies import Arm, Runs, Story, last
 from featscope.studies.images import GAINED, UNSAID, UNTRAINED, ImageStudy, against_itself, gained, higher
 from featscope.studies.longtail_images import figures, probes
 from featscope.studies.longtail_images.table2 import GAINS
@@ -168,6 +168,23 @@ class LongTailImages(ImageStudy):
         Measured: share of pruned entries, or of pruned filters where those are pruned whole.
         """
         return Found(run.pruned_share, predicted=self._to_be_pruned)
+
+    @bound(
+        "Algorithm 1",
+        on="pruned",
+        at_least=1e-6,
+        because="Bound: above rounding in single precision.",
+        law="exact",
+        range=POSITIVE,
+        note="A mask that nothing looks at has the same share; training with it is that without, to the bit.",
+    )
+    def pruning_changes_training(self, run: xr.Dataset, runs: Runs) -> xr.DataArray:
+        """Pruning changes what training does.
+
+        Measured: norm of all weights at the end against that without pruning, without sign, relative.
+        """
+        pruned, plain = (last(one, one.weight_norm) for one in (run, runs["plain"]))
+        return abs(pruned / plain - 1)
 
     @property
     def _to_be_pruned(self) -> float:

@@ -310,6 +310,21 @@ class LoopedTransformer(FigureEightOne):
         loop = self.training_loops - 1
         return np.log(run.trained_error.isel(loop=loop)) - np.log(run.best_step_error.isel(loop=loop))
 
+    @ordering(
+        "derived here",
+        on=[TUNED, TRAINED],
+        less_than=0.0,
+        note="So the rival of training-beats-the-best-step is one: half of the best step would be worse than this.",
+    )
+    def best_common_step_beats_own_steps(self, run: xr.Dataset) -> xr.DataArray:
+        """The best step size for all prompts does better than each prompt's 1/L.
+
+        Measured: log of the construction's mean squared error with the one, less that with the other, after as many
+        loops as the layer was trained for.
+        """
+        loop = self.training_loops - 1
+        return np.log(run.best_step_error.isel(loop=loop)) - np.log(run.own_step_error.isel(loop=loop))
+
     @bound("derived here", on=TUNED, not_on={TRAINED: OTHER}, at_most=1.0, note=BEGINS, range=POSITIVE)
     def training_extrapolates_in_loops(self, run: xr.Dataset) -> xr.DataArray:
         """A trained layer goes on falling when it is gone through more often than in training.

@@ -73,6 +73,8 @@ class Recall(Questionnaire):
             tokens, answer, *_ = Task(encode, texts, words, HELD_OUT).judged(self.kind, rng, length)
             ids = torch.from_numpy(tokens)[None].to(model.device)
             guess = model(ids, use_cache=False).logits[0, :-1].argmax(-1).cpu().numpy()
+            if not answer[1:].any():
+                raise ValueError(f"the prompt {prompt} of {self.kind} marks no token of its answer")
             return {"whole": bool((guess == tokens[1:])[answer[1:]].all())}
 
         return ask

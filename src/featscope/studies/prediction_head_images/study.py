@@ -161,7 +161,12 @@ class PredictionHeadImages(ImageStudy):
 
     # --- Accuracy (Section 1.1, Figure 2) -----------------------------------------------------------------------------
 
-    @gained("Section 8", on={"identity": GAINED, "identity-ema": GAINED}, not_on=UNTRAINED, note=UNSAID)
+    @gained(
+        "Section 8",
+        on=dict.fromkeys(("identity", "identity-ema", "linear", "mlp"), GAINED),
+        not_on=UNTRAINED,
+        note=UNSAID,
+    )
     def training_helps(self, run: xr.Dataset, runs: Runs, arm: str) -> Found:
         """Training without negatives improves features. Measured: linear-probe accuracy minus that before training."""
         return against_itself(run.linear_probe - runs["untrained"].linear_probe, arm)
