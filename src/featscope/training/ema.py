@@ -19,7 +19,7 @@ class MovingAverage(nn.Module):
 
     The copy is not trained; it is in the state, and so in checkpoints. Works in any loop: call ``update`` after each
     step of the optimizer. Means of weights in half precision are kept in float32 beside them, as small steps would be
-    rounded away.
+    rounded away. Hooks that the module has are copied with it: register your own, which keep features, after this.
 
     Args:
         module: what is followed; it is handed in again at ``update``.
