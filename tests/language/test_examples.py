@@ -108,7 +108,9 @@ def test_scripts_without_blanks_and_numbers_are_found(answer, said):
         ("10", "at 10:30"),
         ("10", "at 9:10"),
         ("U.S.", "the U.S.A."),
-        ("5.", "5.A"),
+        ("102", "it is 10\u00b2 metres"),
+        ("25", "2\u2075 of them"),
+        ("1", "\u00bd an hour"),
     ],
 )
 def test_a_part_of_a_time_or_of_an_abbreviation_is_no_answer(answer, said):
@@ -120,6 +122,12 @@ def test_a_part_of_a_time_or_of_an_abbreviation_is_no_answer(answer, said):
     [
         ("10", "Answer:10."),
         ("10", "10: done"),
+        ("3", "at 3:00"),
+        ("42", "Q1:42"),
+        ("7", "a 7:3 ratio"),
+        (".c", "the extension of main.c"),
+        ("5.", "It is 5.Then"),
+        ("iPhone", "The iPhone\u2122 was first"),
         ("9:10", "at 9:10"),
         ("U.S.", "the U.S. army"),
         ("end.", "the end.And"),

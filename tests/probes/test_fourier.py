@@ -83,4 +83,7 @@ def test_matrices_over_an_even_number_are_refused_and_nothing_has_no_share():
 def test_what_is_constant_has_no_power_and_not_that_of_rounding(residues, dtype):
     power = power_spectrum(torch.full((residues,), 0.1, dtype=dtype))
     assert not power.any()
+    square = torch.full((residues, residues - 1 + residues % 2), 1 / 3, dtype=dtype)
+    assert share_of_largest(matrix_power_spectrum(square).flatten(-2), 5).isnan()
+    assert power_spectrum(torch.full((residues,), torch.nan, dtype=dtype)).isnan().all()
     assert peak_share(torch.full((residues,), 0.1, dtype=dtype)).isnan()

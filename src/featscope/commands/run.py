@@ -63,7 +63,7 @@ def run_study(words: list[str]) -> int:
     name, options = name_and_options(words, "run", "STUDY")
     chosen, out, again = study_options("run", name, options)
     with chosen.telling.refusals(), as_typed(type(chosen), chosen.study):
-        for id, arm, _ in _nowhere(find(name)[1]()):
+        for id, arm in _misnamed(chosen.study, find(name)[1]):
             why = f"the claim {id!r} names the arm {arm!r}, which the study does not have, and is not judged there"
             print(f"featscope: {why}. `featscope check {name}` says what is meant.", file=sys.stderr)
         code, _ = execute(
@@ -338,6 +338,15 @@ def check(words: list[str]) -> int:
         f"({found.seconds:.1f} s)"
     )
     return 0
+
+
+def _misnamed(study: Study, kind: type[Study]) -> list[tuple[str, str]]:
+    """Claims about an arm that is there neither with the options of ``study`` nor by default."""
+    try:
+        by_default = {(id, arm) for id, arm, _ in _nowhere(kind())}
+    except ConfigError:  # it needs some option
+        return []
+    return [(id, arm) for id, arm, _ in _nowhere(study) if (id, arm) in by_default]
 
 
 def _nowhere(study: Study) -> list[tuple[str, str, bool]]:

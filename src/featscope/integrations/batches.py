@@ -1,6 +1,6 @@
 """Batches as loaders give them: which are kept, how many samples they have, and how a model is run on one."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from copy import copy
 from typing import Any
 
@@ -62,7 +62,7 @@ def copied(batch: Any) -> Any:
             return held.detach().clone()
         if isinstance(held, np.ndarray):
             return held.copy()
-        if isinstance(held, Mapping):  # which tree_map does not know, as a tokenizer's
+        if isinstance(held, MutableMapping):  # which tree_map does not know, as a tokenizer's
             new: Any = copy(held)
             for name, value in held.items():
                 new[name] = copied(value)

@@ -69,7 +69,7 @@ class Watch:
         if self.pruner is not None:
             self.pruner.hide()
             self._hidden = True
-            if self.pruner.began and batch is not None:
+            if self.pruner.began and batch is not None and self._recent.maxlen:
                 self._recent.append(copied(batch))  # a step may take parts, or work in place
 
     def before_update(self) -> None:

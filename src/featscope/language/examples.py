@@ -16,7 +16,9 @@ _ALLOWED = (
 )
 
 _STRAIGHT = str.maketrans("\u2018\u2019\u02bc\u201c\u201d", "'''\"\"")
-_ENDS_SHORT = re.compile(r"\.\w(?!\w)")  # read backwards: an abbreviation, which goes on as U.S. does in U.S.A.
+_OTHER_FORMS = ("<wide>", "<narrow>", "<compat>", "<noBreak>")
+_ENDS_SHORT = re.compile(r"\.[^\W\d]\.")  # read backwards: an abbreviation, which goes on as U.S. does in U.S.A.
+_TIME = re.compile(r"(?<!\w)\d{1,2}:(?!00)\d\d(?!\w)")
 _UNPARTED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
 
@@ -63,21 +65,31 @@ class Example(NamedTuple):
 
 def _plain(text: str) -> str:
     """Without capitals, with single blanks and straight quotes, and each character coded in one way."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).translate(_STRAIGHT).casefold())
-    return " ".join(folded.replace("i\u0307", "i").split())  # the Turkish capital I with its dot
+    one_way = "".join(map(_usual, unicodedata.normalize("NFC", text).translate(_STRAIGHT))).casefold()
+    return " ".join(unicodedata.normalize("NFC", one_way).replace("i\u0307", "i").split())  # the Turkish capital I
+
+
+def _usual(character: str) -> str:
+    """The usual form of a wide or narrow character or a ligature; 2² is not 22, nor ½ 1."""
+    tag = unicodedata.decomposition(character).partition(" ")[0]
+    return unicodedata.normalize("NFKC", character) if tag in _OTHER_FORMS else character
 
 
 def _stands_in(text: str, answer: str) -> bool:
     """Whether ``answer`` is somewhere in ``text`` where no word or number goes on before or behind it.
 
-    The number .5 is in 0.5, and not in 10.5.
+    The number .5 is in 0.5, and not in 10.5; 10 is not in 10:30, and 3 is in 3:00; U.S. is not in U.S.A.
     """
+    times = [found.span() for found in _TIME.finditer(text)]
     starts = (found.start() for found in re.finditer(f"(?={re.escape(answer)})", text))
     zero = "0" if re.match(r"\.\d", answer) else ""
     for start in starts:
         before, behind = text[max(0, start - 3) : start][::-1], text[start + len(answer) :][:2]
         alone = not _goes_on(before, answer) or (before[:1] == zero and not _goes_on(before[1:], zero))
-        if alone and not _goes_on(behind, answer[::-1]):
+        ends_short = bool(_ENDS_SHORT.match(answer[::-1])) and behind[:1].isalpha()
+        end = start + len(answer)
+        of_a_time = any(first <= start and end <= last and (start, end) != (first, last) for first, last in times)
+        if alone and not (_goes_on(behind, answer[::-1]) or ends_short or of_a_time):
             return True
     return False
 
@@ -87,8 +99,9 @@ def _goes_on(beyond: str, inside: str) -> bool:
     if not beyond or not inside:
         return False
     parted = ((inside, beyond), (beyond, inside))
-    within_a_number = any(one[0].isdigit() and other[0] in ".,:" and other[1:2].isdigit() for one, other in parted)
-    return within_a_number or (_of_word(beyond[0]) and (_of_word(inside[0]) or bool(_ENDS_SHORT.match(inside))))
+    return (_of_word(inside[0]) and _of_word(beyond[0])) or any(
+        one[0].isdigit() and other[0] in ".," and other[1:2].isdigit() for one, other in parted
+    )
 
 
 def _of_word(character: str) -> bool:

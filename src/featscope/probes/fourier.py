@@ -1,6 +1,6 @@
 """Fourier spectra of weights over residues modulo p: of the vectors of any module that is indexed by residues."""
 
-from math import nan
+from math import nan, prod
 
 import torch
 from jaxtyping import Float, Int
@@ -16,8 +16,7 @@ def power_spectrum(vectors: Float[Tensor, "*batch residue"]) -> Float[Tensor, "*
     power = torch.fft.rfft(wide).abs().square()[..., 1:]
     if vectors.shape[-1] % 2 == 0:
         power[..., -1] /= 2
-    rounding = (torch.finfo(wide.dtype).eps * wide.norm(dim=-1, keepdim=True)).square() * vectors.shape[-1]
-    return power.where(power.sum(-1, keepdim=True) > rounding, 0.0)  # what is constant has none
+    return _above_rounding(power, wide, 1)
 
 
 def peak_share(vectors: Float[Tensor, "*batch residue"]) -> Float[Tensor, "*batch"]:
@@ -45,7 +44,15 @@ def matrix_power_spectrum(
     """
     if matrices.shape[-1] % 2 == 0:
         raise ValueError(f"matrices have {matrices.shape[-1]} columns: expected an odd number")
-    return torch.fft.rfft2(matrices.double()).abs().square()[..., 1:, 1:]
+    wide = matrices.double()
+    return _above_rounding(torch.fft.rfft2(wide).abs().square()[..., 1:, 1:], wide, 2)
+
+
+def _above_rounding(power: Tensor, of: Tensor, axes: int) -> Tensor:
+    """0 where all the ``power`` of the last ``axes`` is what rounding leaves of a constant; NaN stays."""
+    last = tuple(range(-axes, 0))
+    size = of.square().sum(last, keepdim=True) * prod(of.shape[-axes:])
+    return power.where(~(power.sum(last, keepdim=True) <= torch.finfo(of.dtype).eps ** 2 * size), 0.0)
 
 
 def share_of_largest(power: Float[Tensor, "*batch bin"], count: int) -> Float[Tensor, "*batch"]:

@@ -1,7 +1,7 @@
 """A program: points of an arm that run as one experiment, from its checkpoint to the end."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -75,7 +75,7 @@ class Program:
         self.weights = sum(weights.numel() for weights in self.whole.parameters())
         self.trained = {name for name, one in self.whole.named_parameters() if one.requires_grad}
         self.threads: list[int] | None = []
-        self._begins = self._digests()
+        self._begins = self._digests(self.trained) if self.steps else {}
         self.ends: Ends = {}
         self.computed_by: Mapping[str, Any] | None = about.get("computed_by")
 
@@ -195,11 +195,14 @@ class Program:
     @property
     def at_rest(self) -> frozenset[str]:
         """Names of what is trained and ends in every replica as it began, to the bit."""
-        both = self.trained & self._begins.keys() & self.ends.keys()
-        return frozenset(name for name in both if self.steps and torch.equal(self._begins[name], self.ends[name]))
+        there = (self.whole.diverged < 0).cpu()
+        both = {name: (self._begins[name], self.ends[name]) for name in self._begins.keys() & self.ends.keys()}
+        of = {name: [x[there] if len(x) == len(there) else x for x in pair] for name, pair in both.items()}
+        return frozenset(name for name, (start, end) in of.items() if len(start) and torch.equal(start, end))
 
-    def _digests(self) -> Ends:
+    def _digests(self, only: Container[str] | None = None) -> Ends:
         kept, replicas = self.whole.kept(), len(self.whole.streams.replicas)
+        kept = kept if only is None else {name: values for name, values in kept.items() if name in only}
         return digests(kept, replicas, replica_axis=self._replica_axis)
 
     def split_ends(self) -> list[Mapping[str, UInt8[np.ndarray, "replica byte"]]]:

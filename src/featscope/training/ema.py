@@ -46,6 +46,7 @@ class MovingAverage(nn.Module):
                 "without. Follow what it prunes, pruner.module, and other parts by averages of their own"
             )
         self.average = deepcopy(module).requires_grad_(False)
+        self._seen: dict[int, int] = {}  # versions of weights in half precision after the last update
         self._widen()
 
     def _widen(self) -> None:
@@ -61,11 +62,13 @@ class MovingAverage(nn.Module):
         self._widen()
         for place, (mean, now) in enumerate(zip(self.average.parameters(), module.parameters(), strict=True)):
             wide = getattr(self, f"mean_{place}", mean)
-            if wide is not mean and not torch.equal(wide.to(mean.dtype), mean):
+            written = mean.dtype.itemsize < _WIDE and self._seen.get(place) != mean._version
+            if written and not torch.equal(wide.to(mean.dtype), mean):  # asked only then, as it waits for a GPU
                 wide.copy_(mean)  # others were loaded into the average
             wide.lerp_(now.to(wide.dtype), 1 - self.momentum)
             if wide is not mean:
                 mean.copy_(wide)
+                self._seen[place] = mean._version
         for kept, buffer in zip(self.average.buffers(), module.buffers(), strict=True):
             kept.copy_(buffer)
 
