@@ -29,8 +29,7 @@ def test_what_is_expected_stands_and_controls_do_not_hold():
     assert not [key for key, claim in looked_at.items() if claim.expected and not claim.stands]
     control = [claim for (_, arm), claim in TRIAL.healthy.items() if arm == "shuffled-labels"]
     assert len(control) >= 5
-    assert [claim.id for claim in control if claim.expected] == ["labels-of-others-are-learned-by-heart"]
-    assert not [claim.id for claim in control if not claim.expected and claim.verdict == "holds"]
+    assert not [claim.id for claim in control if claim.expected or claim.verdict == "holds"]
 
 
 def test_answers_read_at_equals_do_not_depend_on_pairs_of_numbers():

@@ -145,11 +145,10 @@ def test_a_lower_bound_proves_and_does_not_disprove():
         assert test.judge(STUDY, TRAINED, {TRAINED: run}).verdict == verdict
 
 
-def test_of_controls_it_is_expected_only_that_they_are_fitted():
+def test_controls_have_no_expected_claim():
     controls = {arm.name for arm in STUDY.arms() if arm.role == "control"}
     assert controls == set(NO_DECAY)
-    expected = {key for key, claim in TIMED.healthy.items() if key[1] in controls and claim.expected}
-    assert expected == {("fitted-without-decay", arm) for arm in NO_DECAY}
+    assert not [key for key, claim in TIMED.healthy.items() if key[1] in controls and claim.expected]
 
 
 def test_figures_and_story_have_the_numbers():

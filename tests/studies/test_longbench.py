@@ -195,7 +195,7 @@ def test_compression_is_that_of_the_paper(keep, verdict):
         arm: run.assign(
             tokens=run["tokens"] * 12.8, kept=run["kept"] * 10.24 + 1e-3 * (run["kept"].cumsum("example") % 7 - 3)
         )
-        for arm, run in runs.items()
+        for arm, run in trial().runs.items()
     }
     claim = judged(replace(chosen, keep=keep), longer)["compression", "gemfilter"]
     assert claim.measured == pytest.approx(0.08, rel=1e-4)
@@ -231,7 +231,7 @@ def test_compression_is_told_where_some_prompts_are_twice_as_long_as_most():
 def test_tasks_of_fewer_examples_do_not_hinder_a_verdict():
     """As MultiFieldQA has 150 and the others 200: its right answers count more than 100 points."""
     some = [place for place in range(EXAMPLES * len(TASKS)) if place >= EXAMPLES // 2]
-    runs = {arm: run.isel(example=some) for arm, run in runs.items()}
+    runs = {arm: run.isel(example=some) for arm, run in trial().runs.items()}
     right = {arm: run.assign(score=run["score"].where(run["score"] % 2 > 0, 100.0)) for arm, run in runs.items()}
     claims = judged(trial().study, right)
     assert max(claims["something-to-lose", "full"].values) > 100

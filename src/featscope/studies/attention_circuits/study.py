@@ -85,18 +85,18 @@ class AttentionCircuits(AttentionCircuitsArms):
 
     @bound(
         "derived, for Section 4.5",
-        on=SHUFFLED,
+        on=THREE,
         at_least=0.5,
         because="Bound: half, where chance is 1/p; settled when 0.75 had been seen.",
         law="share",
-        note="That nothing else becomes of it is so of a layer that is not trained, too.",
+        note="Of the control. That nothing else becomes of it is so of a layer that is not trained, too.",
     )
-    def labels_of_others_are_learned_by_heart(self, run: xr.Dataset, arm: str) -> Found:
+    def labels_of_others_are_learned_by_heart(self, runs: Runs) -> Found:
         """Labels of other points are learned by heart.
 
-        Measured: accuracy on the points to train on at the end.
+        Measured: accuracy with labels of other points, on the points to train on at the end.
         """
-        right, data = last(run, run.accuracy), self.arm(arm).recipe.data
+        right, data = last(runs[SHUFFLED], runs[SHUFFLED].accuracy), self.arm(SHUFFLED).recipe.data
         return Found(right, trials=xr.full_like(right, min(JUDGED, max(1, round(data.share * data.count)))))
 
     @identity(

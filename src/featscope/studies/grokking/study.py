@@ -156,20 +156,22 @@ class Grokking(GrokkingArms):
 
     @bound(
         "derived, for Figure 4.4",
-        on=NO_DECAY,
+        on=PRINTED[:2],
         at_least=0.8,
         law="share",
         things=lambda study: min(JUDGED, study.points),
         because="Bound: four fifths, as six networks that are right on all support 0.91; chance is 1/p. Added when "
         "they had been seen to be.",
-        note="A network that is not trained learns no rule, keeps its norm and its frequencies, too.",
+        note="Of the control. A network that is not trained learns no rule, keeps its norm and its frequencies, too.",
     )
-    def fitted_without_decay(self, run: xr.Dataset) -> xr.DataArray:
+    def fitted_without_decay(self, runs: Runs, arm: str) -> xr.DataArray:
         """Without weight decay the points to train on are learned by heart.
 
-        Measured: accuracy on the points to train on when a replica has learned, or at its last step.
+        Measured: accuracy of the same without weight decay on the points to train on, when a replica has learned, or at
+        its last step.
         """
-        return times.at_own_end(run, run.accuracy)
+        plain = runs[NO_DECAY[PRINTED.index(arm)]]
+        return times.at_own_end(plain, plain.accuracy)
 
     @ordering(
         "Section 4.5",
