@@ -107,3 +107,16 @@ def test_verify_names_the_folder_that_it_cannot_use_as_it_is_typed(capfd, tmp_pa
     assert code == 2
     assert err.startswith("featscope: --out = ")
     assert "cannot be written" in err
+
+
+def test_check_of_a_study_that_cannot_be_built_says_why_in_a_line(capfd, monkeypatch):
+    class Broken(Decoupling):
+        def arms(self):
+            return [Undefined]
+
+    entry, _ = find("decoupling")
+    monkeypatch.setattr(commands, "find", lambda name: (entry, Broken))
+    code, _, err = call(capfd, "check", "decoupling")
+    assert code == 2
+    assert "decoupling cannot be built: NameError: name 'Undefined' is not defined" in err
+    assert "Traceback" not in err

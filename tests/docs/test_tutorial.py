@@ -37,7 +37,9 @@ def test_code_runs_in_order_and_finds_what_is_shown():
     found = {tuple(words[:2]): words[2:] for line in printed.splitlines() if len(words := line.split()) == 4}
     for id, arm, measured, verdict in shown:
         assert found[id, arm][1] == verdict
-        assert float(found[id, arm][0]) == pytest.approx(float(measured), abs=0.1)  # machines round differently
+        assert float(found[id, arm][0]) == pytest.approx(
+            float(measured), abs=0.03
+        )  # three features of 96, as machines round differently
 
 
 @pytest.fixture

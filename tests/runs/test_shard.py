@@ -111,6 +111,7 @@ def total(name: str):
         (replace(ARM, at_start=(total("so_far"),)), "'so_far' is measured twice"),
         (replace(ARM, at_end=(total("total"),)), "'total' is measured twice"),
         (replace(ARM, watch=total("last_step")), "'last_step' is kept of every run"),
+        (replace(ARM, watch=total("at")), "'at' is kept of every run, is the axis of judged sweeps"),
     ],
 )
 def test_one_name_measured_twice_is_refused(folder, arm, words):

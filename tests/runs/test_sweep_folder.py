@@ -14,6 +14,7 @@ from featscope.options import ConfigError
 from featscope.runs import Settings, execute, run
 from featscope.runs.folder import RunFolder
 from featscope.studies import Arm
+from featscope.studies.decoupling import Decoupling
 from featscope.studies.sweep import Sweep
 from featscope.training import GradientTraining, Measurement
 from swept import Pull, installed
@@ -152,3 +153,12 @@ def test_a_sweep_through_the_command_line_and_its_page(tmp_path, in_this_process
     untouched = run(Sweep(Pull(), axes), Settings(replicas=4), tmp_path / "untouched")
     xr.testing.assert_identical(RunFolder(out).read_trajectory()["sweep"], untouched.runs["sweep"])
     assert len(np.unique(untouched.runs["sweep"]["loss"].isel(step=-1))) == 24
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(Pull(), Sweep(Pull(), (Axis("optimizer.lr", (0.1, 0.2)),))), (Pull(), Decoupling())]
+)
+def test_a_folder_of_another_run_is_not_gone_on_with(tmp_path, one, other):
+    run(one, Settings(replicas=2), tmp_path / "run")
+    with pytest.raises(ConfigError, match="holds another run, of pull: choose another --out, or --overwrite"):
+        run(other, Settings(replicas=2), tmp_path / "run", resume=True)

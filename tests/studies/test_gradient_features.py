@@ -1,5 +1,6 @@
 """The study of gradient features, small: what holds, what must not, what it refuses, and planted faults."""
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -46,6 +47,7 @@ from featscope.studies.gradient_features.arms import (
 from featscope.testing import Fault, Trial, measure
 from featscope.theory import gradient_features as theory
 from featscope.training import feature_step
+from featscope.training.feature_step import FeatureStep
 
 STUDY = GradientFeatures().smallest()
 TRIAL = Trial(STUDY)
@@ -215,7 +217,7 @@ STEP, LOSS, NEAR = feature_step.take_feature_step, feature_step.margin_loss, fea
 GRADIENT, CLOSED = neurons.simplified_gradient, exact.mixture_gradient
 BUILD, MADE, SURE = FixedBiasReLU.build, neurons.GoodNetworks._made, neurons.sure_of_cluster
 CONES, DRAWN, LEVEL = neurons.gradient_features, StructuredParitySource.sample, study.level_loss
-SLOPE = exact.logistic_slope
+SLOPE, STEPPED = exact.logistic_slope, FeatureStep.build
 WAVE, TWO, MIXED = theory.parity_wave, theory.linear_network, theory.mixture_network
 OF_PARITY = theory.parity_sure_probability
 
@@ -279,6 +281,13 @@ def _labels_turned(margin, kind):
 
 FAULTS = {
     "a longer step": Fault(exact, "take_feature_step", _longer_step, "step1-identity", FIRST),
+    "a frozen layer that turns": Fault(
+        FeatureStep,
+        "build",
+        lambda self, source, draws: STEPPED(replace(self, frozen=False), source, draws),
+        "frozen-neurons-stay",
+        "parity-frozen",
+    ),
     "slope of a loss not over log 2": Fault(exact, "slope_at_zero", lambda kind: -0.5, "step1-identity", FIRST),
     "mirror images of the same read-out": Fault(FixedBiasReLU, "build", _same_readout, "mirrored-start", FIRST),
     "no minus at the start": Fault(FixedBiasReLU, "build", _one_sided, "symmetric-start", FIRST),

@@ -154,6 +154,7 @@ SIGNS, TASKS, SAMPLE = ParityPromptSource.signs, ParityPromptSource.tasks, Parit
 JUDGED, MOMENT, COVERED = prompted.judged, prompted.prompt_moment, probes._covered
 LEAST, HINGE = trained.LeastNormLoss.forward, trained.PopulationHingeLoss.forward
 BUILD, LOSS = trained.RandomHeads.build, trained.PopulationHingeLoss
+DIAGONAL = probes.diagonal_share
 EIGHT = "d=8-k=2"
 
 
@@ -223,6 +224,16 @@ def _diagonal(weights, source):
 FAULTS = {
     "pairs counted twice": Fault(
         theory, "printed_rate", lambda d, gamma: RATE(d, gamma) / 2, "largest-rate-solves-its-condition", EIGHT
+    ),
+    "a search off the diagonal": Fault(
+        trained.SearchedNetwork,
+        "in_features",
+        property(lambda self: self.weights),
+        "diagonal-search-stays-diagonal",
+        "search-diagonal",
+    ),
+    "the diagonal of another matrix": Fault(
+        probes, "diagonal_share", lambda m: DIAGONAL(torch.randn_like(m)), "some-of-it-is-diagonal", "trained"
     ),
     "the lowest digit is skipped": Fault(theory, "digits", _second_digits, "small-answers-important-tasks", EIGHT),
     "a tenth too small": Fault(theory, "optimal_network", _scaled(0.9), "margins-are-hamming-distances", EIGHT),

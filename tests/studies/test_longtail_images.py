@@ -23,6 +23,7 @@ from featscope.studies.longtail_images.table2 import GAINS, GAP, TABLE_2
 from featscope.studies.summaries import identities
 from featscope.testing import Trial, by_name, measure
 from featscope.training import MagnitudePruning
+from featscope.training.pruning import PruningMask
 
 pytest.importorskip("kornia", reason="extra 'images' is not installed")
 
@@ -355,3 +356,10 @@ def test_at_a_ratio_of_0_the_story_speaks_of_no_pruning():
 
 def test_pruning_may_begin_with_the_last_step():
     assert LongTailImages(steps=5, pruning=replace(LongTailImages().pruning, start=4)).pruning.start == 4
+
+
+def test_a_mask_that_no_loss_looks_at_is_noticed(monkeypatch):
+    claim = "pruning-changes-training", "pruned"
+    assert TRIAL.healthy[claim].verdict == "holds"
+    monkeypatch.setattr(PruningMask, "seen", lambda self, learner: learner)
+    assert TRIAL.judge_again(*claim, "pruned").verdict == "fails"

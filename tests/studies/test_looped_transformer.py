@@ -17,6 +17,7 @@ from featscope.studies.looped_transformer import LoopedTransformer, figure_8_1, 
 from featscope.studies.looped_transformer.arms import ANY, CAUSAL, FEW, REAL, TRAINED, TUNED
 from featscope.testing import Fault, measure
 from featscope.theory import looped_transformer as theory
+from featscope.training import TorchOptimizer
 
 UNTOLD = {("training-ends-near-the-construction", "trained"), ("training-extrapolates-in-loops", "trained")}
 """Which of its minima a layer from random weights ends in is not told by 60 steps."""
@@ -174,6 +175,16 @@ PATIENTS = linear_prompts._diabetes
 SAMPLED = LinearPromptSource.sample
 
 FAULTS = {
+    "the least step size alone": Fault(
+        free, "STEP_SIZES", free.STEP_SIZES[:1], "best-common-step-beats-own-steps", TUNED, steps=1
+    ),
+    "nothing is trained": Fault(
+        TorchOptimizer,
+        "build",
+        lambda self, p: torch.optim.SGD(p, 0.0),
+        "training-lowers-the-loss",
+        TRAINED,
+    ),
     "targets above zero alone": Fault(LinearPromptSource, "sample", _positive, "targets-of-either-sign", "any-start"),
     "attention added": Fault(LoopedLinearAttention, "attended", _added, "equals-gradient-descent", "n=16"),
     "twice the step": Fault(LoopedLinearAttention, "attended", _twice, "equals-gradient-descent", REAL),

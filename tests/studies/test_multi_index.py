@@ -113,6 +113,13 @@ FAULTS = {
     "a Hessian without its factor": Fault(
         MultiIndexSource, "hessian", property(lambda self: HESSIAN.fget(self) / 2), "first-gradient-closed-form", FORM
     ),
+    "read-outs of other labels": Fault(
+        asked,
+        "ridge",
+        lambda w, b, x, y, fresh: RIDGE(w, b, x, y.roll(1, -1), fresh),
+        "random-features-beat-the-linear-part",
+        "errors",
+    ),
     "a neuron that always fires": Fault(
         asked, "simplified_gradient", lambda w, b, x, y: GRADIENT(w, b - 1e6, x, y), "noise-outside-of-span", SPAN
     ),

@@ -286,10 +286,10 @@ def test_what_is_not_rescued_in_time_is_left_out_and_the_rest_is_judged():
 )
 def test_starts_are_told_apart_by_each_of_their_numbers(changed: dict[str, float], so: tuple[float, float]):
     run, start = TRIAL.run("head"), {"B_11": 0.15, "B_12": 0.1, "B_21": 0.1, "B_22": 0.1, "R_1": 1, "R_2": 1, "R_12": 0}
-    seen = run["at"].copy()
+    seen = run["moments"].copy()
     for name, value in (start | changed).items():
         seen[{"moment": 0, "quantity": QUANTITIES.index(name)}] = value
-    runs = {"head": run.assign(at=seen)}
+    runs = {"head": run.assign(moments=seen)}
     names = ("random-neurons-at-the-start", "one-neuron-leads-at-the-start")
     np.testing.assert_equal([judged(name, "head", runs).measured for name in names], so)
 

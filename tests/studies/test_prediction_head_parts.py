@@ -76,7 +76,7 @@ def test_what_the_head_has_when_the_strong_feature_is_learned_knows_the_noise_of
     ):  # fmt: skip
         at[MOMENTS.index(moment), QUANTITIES.index(quantity)] = value
     run = starts(**BOTH, start_noise=noise, slow_noise=slow_noise)
-    run = run.assign(at=(("replica", "start", "moment", "quantity"), np.array([[at]] * 2))).expand_dims(
+    run = run.assign(moments=(("replica", "start", "moment", "quantity"), np.array([[at]] * 2))).expand_dims(
         {"input_dim": [100, 1000], "weak": [1.0, 2.0]}
     )
     assert measured("head-at-phase-one", {"sizes": run}, "sizes") == pytest.approx(1)
@@ -137,7 +137,7 @@ def phases(
     if phase is not None:
         low[phase, place], high[phase, place] = min(low[phase, place], value), max(high[phase, place], value)
     run = starts(**BOTH, time_substituted=2.0, time_weak_learned=3.0)
-    held = {"at": ("moment", at), "low": ("phase", low), "high": ("phase", high)}
+    held = {"moments": ("moment", at), "low": ("phase", low), "high": ("phase", high)}
     axes = {each: ("replica", "start", along, "quantity") for each, (along, _) in held.items()}
     return {"head": run.assign({each: (axes[each], np.array([[values]] * 2)) for each, (_, values) in held.items()})}
 

@@ -10,7 +10,7 @@ from featscope.data.uniform_parity import UniformParity, UniformParitySource
 from featscope.models.fixed_bias_relu import FixedBiasReLUNetwork
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.studies.uniform_parity import UniformParityStudy, exact, step, study
+from featscope.studies.uniform_parity import UniformParityStudy, exact, over_sizes, step
 from featscope.studies.uniform_parity.arms import (
     CONES,
     ENUMERATED,
@@ -88,8 +88,8 @@ def test_the_angle_opens_between_two_sizes():
     run = TRIAL.run(PAIR_ANGLES)
     run = STUDY.placed(run.assign(tangent=run.tangent * 0 + [100.0, 10.0, 10.0, 0.1, 0.01]), PAIR_ANGLES)
     sizes = run.samples.values
-    assert np.allclose(study.opens_at(run), np.sqrt(sizes[2] * sizes[3]))
-    assert study.opens_at(run.assign(tangent=run.tangent + 200)).isnull().all()
+    assert np.allclose(over_sizes.opens_at(run), np.sqrt(sizes[2] * sizes[3]))
+    assert over_sizes.opens_at(run.assign(tangent=run.tangent + 200)).isnull().all()
 
 
 def test_a_network_without_neurons_equal_on_the_block_has_no_angle():

@@ -99,6 +99,7 @@ def _run(directory: Path, named: str) -> int:
         tell_points(study, outcome)
     elif changed is None and outcome.claims:
         run.print_verdicts(plan["study"], outcome.claims, at_defaults=not changed_in_words(study))
+        print(how_many_hold(outcome.claims), worth(outcome.claims))
     elif outcome.claims:
         print(how_many_hold(outcome.claims), worth(outcome.claims))
     if changed:

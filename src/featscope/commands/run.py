@@ -329,6 +329,12 @@ def check(words: list[str]) -> int:
     name = only_name(words, "check", "STUDY")
     _, kind = find(name)
     require_free_names(kind, "run", make_dataclass("Own", _own_options()))
+    try:
+        list(kind().smallest().arms())
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever the study's own code raises
+        raise ConfigError(f"{name} cannot be built: {said(error)}") from error
     found = check_study(kind())
     if found.problems:
         lines = [f"{name} has {len(found.problems)} problem{'s' if len(found.problems) > 1 else ''}:"]

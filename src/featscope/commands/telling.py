@@ -15,10 +15,12 @@ from featscope.runs.progress import Show
 
 @dataclass(frozen=True)
 class Telling:
-    """Attributes:
-    watch: follow it in a browser on this machine while it trains.
-    quiet: print verdicts and errors only.
-    json: print an event a line, as JSON, and nothing else on standard output.
+    """What is told of a run, and where.
+
+    Attributes:
+        watch: follow it in a browser on this machine while it trains.
+        quiet: print verdicts and errors only.
+        json: print an event a line, as JSON, and nothing else on standard output.
     """
 
     watch: bool = False

@@ -105,6 +105,10 @@ def read_run(folder: Path, name: str) -> LedgerRun:
         climbs = _climbs(read_trends(folder)) if (folder / "trends.json").exists() else {}
     except (ConfigError, MissingExtraError) as error:
         return LedgerRun(name, folder, study, damaged=str(error))
+    except Exception as error:  # whatever the code of an installed study raises
+        return LedgerRun(
+            name, folder, study, damaged=f"the study as it is installed raises {type(error).__name__}: {error}"
+        )
     rows = [row for table in content.arms for row in table.rows]
     controls = {row.name for row in rows if row.role == "control"} | {*content.controls}
     labels = {row.name: row.label for row in rows}

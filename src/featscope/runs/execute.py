@@ -164,6 +164,11 @@ def _run(
     if resume and (out / "config.json").exists():  # a run killed before it wrote its plan begins anew
         stored = read_plan(out)
         draws = stored.pop("draws", None)
+        if stored["study"] != name or stored["config"].get("type") != plan["config"].get("type"):
+            raise ConfigError(
+                f"--resume: {str(out)!r} holds another run, of {stored['study']}: choose another --out, or --overwrite "
+                "replaces it"
+            )
         fitting = Fitting(stored.pop("shard_size"), stored.pop("workers", None))  # free memory must not change numbers
         if changed := differences(stored | {"config": as_read(stored["config"])}, plan):
             differ = "; ".join(changed)
@@ -366,7 +371,7 @@ def _fitting(study: Study, arms: Sequence[Arm], replicas: int, settings: Setting
         return Fitting(min(size, int(limit / workers / need)))
     if need > limit:
         error = ConfigError(
-            f"Settings.memory_limit = {limit / 2**30:.3g} GiB is out of range: one replica needs {need / 2**30:.2f} "
+            f"Settings.memory_limit = {limit / 2**30:.3g} GiB is out of range: one replica needs {need / 2**30:.3g} "
             "GiB. Raise --memory-limit, or shrink the study."
         )
         error.owner, error.field = "Settings", "memory_limit"

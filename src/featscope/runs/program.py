@@ -16,6 +16,7 @@ from featscope.options import ConfigError
 from featscope.runs.ends import Ends, digests
 from featscope.runs.folder import RunFolder
 from featscope.runs.identity import other
+from featscope.studies.at_point import PLACE
 from featscope.studies.base import Arm, Assay
 from featscope.threads import FEWEST_SHARED
 from featscope.training import DivergedError, Experiment, Measurement, Record, probe_steps, train
@@ -109,8 +110,11 @@ class Program:
             for name in names:
                 found[name] = self._joined([_measurement(name, one[name]) if name in one else None for one in each])
         self._require_no_axis(found)
-        if taken := {LAST_STEP, *self._events()}.intersection(found):
-            raise ValueError(f"{taken.pop()!r} is kept of every run, or is an event of this one: measure another name")
+        if taken := {LAST_STEP, PLACE, *self._events()}.intersection(found):
+            raise ValueError(
+                f"{taken.pop()!r} is kept of every run, is the axis of judged sweeps, or is an event of this one: "
+                "measure another name"
+            )
         return self.whole.masked(found)
 
     def _joined(self, each: Sequence[Measurement | None]) -> Measurement:

@@ -12,6 +12,8 @@ from featscope.studies.refinement import Point
 from featscope.training import Experiment, Measurement
 from featscope.training.record import require_other_names
 
+PLACE = "at"
+"""The axis of a judged sweep over its points; no series may be called so."""
 _measured_by: WeakKeyDictionary[Experiment, tuple[Study, Arm]] = WeakKeyDictionary()
 
 

@@ -16,7 +16,7 @@ from featscope.claims.digits import significant
 from featscope.claims.statement import Test
 from featscope.figures import Figure, VerdictPanel, Verdicts
 from featscope.options import ConfigError
-from featscope.studies.at_point import AtPoint, at_end, at_start, moved, watch
+from featscope.studies.at_point import PLACE, AtPoint, at_end, at_start, moved, watch
 from featscope.studies.base import Arm, Runs, Story, Study
 from featscope.studies.refinement import Point, closer
 from featscope.studies.summaries import counted
@@ -189,7 +189,7 @@ class JudgedSweep(Study):
                     stop_at=arm.stop_at,
                     at_start=(at_start,),
                     at_end=(at_end,),
-                    over=(Axis("at", tuple(map(float, own))),),
+                    over=(Axis(PLACE, tuple(map(float, own))),),
                     watch=watch,
                 )
                 found.append(batch)
@@ -225,7 +225,7 @@ class JudgedSweep(Study):
                 yield name, runs[alone]
                 continue
             known = (runs.get(name + _of_batch(number)) for number in (batch, *range(batch)))  # once, fewer were apart
-            if (run := next((run for run in known if run is not None and place in run["at"]), None)) is not None:
+            if (run := next((run for run in known if run is not None and place in run[PLACE]), None)) is not None:
                 yield name, _looked_at(run.sel(at=place, drop=True))
 
     def over_points(self, claims: Sequence[Claim]) -> dict[str, dict[Point, Claim]]:

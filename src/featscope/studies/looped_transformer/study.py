@@ -7,7 +7,6 @@ The chapter is the dissertation's Chapter 8; closed forms and what is mended are
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,28 +18,22 @@ from featscope.figures import Figure
 from featscope.studies.base import Runs, Story, last
 from featscope.studies.looped_transformer import figures
 from featscope.studies.looped_transformer.arms import (
-    ANY,
     BEYOND,
-    CAUSAL,
     FEW,
-    ITSELF,
     LARGE,
     REAL,
     SIZES,
     TRAINED,
     TUNED,
 )
-from featscope.studies.looped_transformer.figure_8_1 import FigureEightOne
 from featscope.studies.looped_transformer.free import JUDGED
+from featscope.studies.looped_transformer.one_loop import OneLoop, exactly, of_every_prompt
 from featscope.studies.reductions import largest, mean, mean_of, smallest
 from featscope.studies.summaries import in_case, in_words, of_all, order, verdict
 from featscope.theory import looped_transformer as theory
 
-EXACT, CLEAR = 1e-12, 1e-9
-WRONG = (ITSELF, CAUSAL)
-of_every_prompt = partial(bound, law="extreme", things=lambda study: study.prompts)
+CLEAR = 1e-9
 OTHER = "Random matrices end in other minima, most of them worse than the construction."
-APART = f"Bound: a hundredth of the estimate; {STATED}"
 
 
 def at_unit_steps(study: "LoopedTransformer") -> list[str]:
@@ -48,96 +41,18 @@ def at_unit_steps(study: "LoopedTransformer") -> list[str]:
     return [*study.lengths, REAL]
 
 
-def exactly(study: "LoopedTransformer") -> list[str]:
-    """Arms whose loops are steps of gradient descent."""
-    return [*study.lengths, ANY, SIZES, FEW, REAL]
-
-
 BEGINS = "What begins at the construction has it before a step."
 
 
 @dataclass(frozen=True)
-class LoopedTransformer(FigureEightOne):
+class LoopedTransformer(OneLoop):
     """A linear transformer solves least squares in its prompt, one step of descent a loop (dissertation, Chapter 8).
 
-    Options and arms are `LoopedTransformerArms`'.
+    Options and arms are `LoopedTransformerArms`'; claims of Figure 8.1 and of a single loop are in `FigureEightOne`
+    and `OneLoop`.
     """
 
     asks = "Does one layer, gone through again and again, do gradient descent on the examples in its prompt?"
-
-    # --- What a loop does (Lemma 8.13, Theorem 8.14) ------------------------------------------------------------------
-
-    @of_every_prompt(
-        "Lemma 8.13, Theorem 8.14",
-        on=exactly,
-        not_on=WRONG,
-        at_most=EXACT,
-        because="Bound: rounding of float64.",
-        note="At every loop, for any α, query and step sizes (`any-start`). The text counts loops from 2; read 1.",
-    )
-    def equals_gradient_descent(self, run: xr.Dataset) -> xr.DataArray:
-        r"""A loop of the transformer is a step of gradient descent.
-
-        With the hand-set $Q$, $P$ and mask the answer over $\alpha$ after $t$ loops is $\theta^{(t)}$ of gradient
-        descent on $\|y - X\theta\|^2/2$ from $-q_0/\alpha$. Measured: largest difference over loops and prompts,
-        relative to the larger of 1 and the estimate.
-        """
-        return largest(run.gap)
-
-    @of_every_prompt(
-        "derived, for Theorem 8.14",
-        on=exactly,
-        not_on=WRONG,
-        at_most=1e-11,
-        because="Bound: rounding of an eigendecomposition, a hundred times that of the loops.",
-        note="Independent of gradient descent: it knows eigenvalues and directions only.",
-    )
-    def closed_form_error(self, run: xr.Dataset) -> xr.DataArray:
-        r"""The error after any number of loops has a closed form.
-
-        $\langle\mathrm{TF}, \theta^*\rangle/\alpha - 1 = \sum_i a_i b_i \prod_s (1 - \eta_s\lambda_i)$, $a$ and $b$
-        the coordinates of $\theta^{(0)} - \theta^*$ and of $\theta^*$ in the eigenvectors of $X^\top X$. Measured:
-        largest difference over loops and prompts.
-        """
-        return largest(run.off_closed_form)
-
-    @identity(
-        "derived, for Theorem 8.14",
-        on=ANY,
-        equals=0.0,
-        within=0.1,
-        because="Tolerance: three standard deviations of the mean of a thousand fair signs, 3/√1000.",
-    )
-    def targets_of_either_sign(self, run: xr.Dataset) -> xr.DataArray:
-        r"""Prompts ask for numbers of either sign.
-
-        What is said of any $\alpha$ is tried where it is below 0, too. Measured: mean sign of $\alpha$ of a thousand
-        prompts.
-        """
-        return run.mean_sign
-
-    @ordering("Definition 8.6", on=lambda study: study.lengths[0], more_than=0.01, because=APART)
-    def full_mask_breaks_it(self, runs: Runs, arm: str) -> xr.DataArray:
-        """A query that attends to itself, too, does something else.
-
-        Measured: largest difference to gradient descent over 20 loops where the mask's last row is all ones, less that
-        with the mask as it should be, mean over prompts.
-        """
-        return self._more_off(runs, ITSELF, arm)
-
-    @ordering("Definition 8.6", on=lambda study: study.lengths[0], more_than=0.01, because=APART)
-    def causal_mask_breaks_it(self, runs: Runs, arm: str) -> xr.DataArray:
-        """Tokens that attend to all before them, as language models' do, do something else.
-
-        Measured: largest difference to gradient descent over 20 loops with a causal mask, less that with the mask as it
-        should be, mean over prompts.
-        """
-        return self._more_off(runs, CAUSAL, arm)
-
-    def _more_off(self, runs: Runs, wrong: str, arm: str) -> xr.DataArray:
-        loops = runs[wrong].step[-1].item()
-        right = runs[arm].gap.sel(step=slice(loops))
-        return mean(runs[wrong].gap.max("step", skipna=False)) - mean(right.max("step", skipna=False))
 
     # --- How fast it gets there (Lemma 8.15, Theorems 8.16 and 8.25) --------------------------------------------------
 
@@ -312,7 +227,7 @@ class LoopedTransformer(FigureEightOne):
 
     @ordering(
         "derived here",
-        on=[TUNED, TRAINED],
+        on=TUNED,
         less_than=0.0,
         note="So the rival of training-beats-the-best-step is one: half of the best step would be worse than this.",
     )

@@ -52,7 +52,7 @@ class PhasesClaims(InfiniteBatchesClaims):
             "apart": alike <= log * d**-0.5,
             "overlaps": most_of(b11, b12, b21, b22) <= 2 * (log / d) ** 0.5,
         }
-        return together(parts, run["at"].isel(moment=0).notnull().all("quantity"))
+        return together(parts, run["moments"].isel(moment=0).notnull().all("quantity"))
 
     @bound(
         "Lemma B.1",
@@ -73,7 +73,7 @@ class PhasesClaims(InfiniteBatchesClaims):
         fast, _, slow, _ = overlaps
         least = -most_of(*(-b for b in overlaps))
         parts = {"leads": fast >= slow * (1 + 1 / log), "one order": least * log >= most_of(*overlaps)}
-        return together(parts, run["at"].isel(moment=0).notnull().all("quantity"))
+        return together(parts, run["moments"].isel(moment=0).notnull().all("quantity"))
 
     @ordering("Section 5", on="head", more_than=0.9, because=CHOICE, note=REDEFINED, law="draws")
     def four_phases(self, run: xr.Dataset) -> Found:

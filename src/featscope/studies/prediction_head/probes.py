@@ -22,15 +22,15 @@ MOMENTS = ("start", "T1", "T2", "T3", "end")
 SHOWN = 8  # starts of a replica whose paths are kept
 WIDEST = 64  # neurons
 OUTPUTS = 4096  # whose directions are looked at
-DATA = PatchFeatures(input_dim=10, patches=10, feature_patches=4, strong=1.3, weak=1.1, noise_std=0.4)
+DATA = PatchFeatures(input_dim=10, patches=10, feature_patches=4, strong=1.3, weak=1.1, noise_std=0.5)
 NEURONS, SAMPLES, BATCHES = 3, 16384, 12  # with `DATA`, where the gradient is that of the equation
 
 
 def gradient(experiment: Experiment) -> Mapping[str, Measurement]:
     """The gradient of Algorithm 1's loss at random weights of three neurons and a random head, over the equation's.
 
-    Measured is the component of the one along the other, relative, of overlaps, noise and head apart; 1 if they agree.
-    Everything is of the same order there: signal and noise, own and borrowed.
+    Measured is the inner product of the two, and the square of the equation's, of overlaps, noise and head apart: equal
+    in the mean if they agree. Everything is of the same order there: signal and noise, own and borrowed.
     """
     streams = experiment.streams
     source, draws = DATA.build(streams.at("exact dictionary")), streams.at("exact weights")
@@ -41,13 +41,15 @@ def gradient(experiment: Experiment) -> Mapping[str, Measurement]:
     batches = [streams.at("exact batch", batch) for batch in range(BATCHES)]
     at, measured = velocity_on_batches(network, source, objective, batches)
     exact = population(DATA, len(weight), rate=1.0, device=at.device).velocity(at, NEURONS)
-    parts = ((OrderParameters.unpack(y, NEURONS)) for y in (measured, exact))
+    parts = (OrderParameters.unpack(y, NEURONS) for y in (measured, exact))
     ours, theirs = ((y.b.flatten(0, 1), y.r.flatten(0, 1), y.e.flatten(0, 1)) for y in parts)
-    along = [(one * other).sum(0) / (other**2).sum(0) for one, other in zip(ours, theirs, strict=True)]
+    along = [(one * other).sum(0) for one, other in zip(ours, theirs, strict=True)]
+    exactly = [(other**2).sum(0) for other in theirs]
     apart = (measured - exact).square().sum(0).sqrt() / (exact**2).sum(0).sqrt()
-    about = "gradient of a large batch along the equation's, relative: of B, R and E"
+    about = "gradient of a large batch times the equation's: of B, R and E"
     return {
         "gradient_along": Measurement(torch.stack(along, -1), about, ("part",)),
+        "gradient_exact": Measurement(torch.stack(exactly, -1), "the equation's, squared: of B, R and E", ("part",)),
         "gradient_apart": Measurement(apart, "distance of the two, relative"),
     }
 
@@ -139,13 +141,13 @@ def outcomes(experiment: Flow) -> Mapping[str, Measurement]:
     for name, (values, about) in of_start.items():
         values = values.double().mean(0) if values.ndim == 2 else values.double()
         found[name] = Measurement(values.view(shape), about, ("start",), "1/η" if name.startswith("time") else "1")
-    watched = {"at": torch.stack(seen).movedim(-1, 0), "low": kept["low"], "high": kept["high"]}
+    watched = {"moments": torch.stack(seen).movedim(-1, 0), "low": kept["low"], "high": kept["high"]}
     about = "B, R, E by role at the start, T_1, T_2, T_3 and the end; NaN where it has not come"
     for name, values in watched.items():
-        of_which = ("start", "moment" if name == "at" else "phase", "quantity")
+        of_which = ("start", "moment" if name == "moments" else "phase", "quantity")
         found[name] = Measurement(
             values.double().view(*shape, *values.shape[1:]),
-            about if name == "at" else f"{name} end of B, R, E by role in each phase",
+            about if name == "moments" else f"{name} end of B, R, E by role in each phase",
             of_which,
         )
     return found
@@ -153,7 +155,7 @@ def outcomes(experiment: Flow) -> Mapping[str, Measurement]:
 
 def at(run: xr.Dataset, moment: str, quantity: str) -> xr.DataArray:
     """One of `QUANTITIES` at "start", "T1", "T2", "T3" or "end"."""
-    return run["at"].isel(moment=MOMENTS.index(moment), quantity=QUANTITIES.index(quantity))
+    return run["moments"].isel(moment=MOMENTS.index(moment), quantity=QUANTITIES.index(quantity))
 
 
 def ends(run: xr.Dataset, phase: int, quantity: str) -> tuple[xr.DataArray, xr.DataArray]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from featscope.claims import POSITIVE, SHARE, STATED, Claim, Found, bound, fitted_exponent, identity, ordering
+from featscope.claims import POSITIVE, SHARE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
 from featscope.studies.base import Runs, Story, farthest, last
 from featscope.studies.gradient_features.probes import TESTED
@@ -28,29 +28,11 @@ from featscope.studies.uniform_parity.arms import (
     SHUFFLED,
 )
 from featscope.studies.uniform_parity.first_gradient import EXACT, ROUNDED, FirstGradientClaims
+from featscope.studies.uniform_parity.over_sizes import exponents, opens_at
 from featscope.theory import uniform_parity as theory
 
 NOISE = "Its first step is mostly the noise of its sample."
 NOTHING = "Labels are other inputs'."
-
-
-def opens_at(run: xr.Dataset) -> xr.DataArray:
-    """The size of a sample from which on its gradients are within 45 degrees of D, between sizes on a log scale.
-
-    NaN where they are so from the first size on, or at no size.
-    """
-    logs = np.log(run.tangent.transpose("replica", "samples"))
-    sizes = np.log(run.samples.values.astype(float))
-    found = []
-    for one in logs.values:
-        below = np.flatnonzero(one < 0)
-        place = below[0] if below.size else 0
-        if place == 0:
-            found.append(np.nan)
-            continue
-        part = one[place - 1] / (one[place - 1] - one[place])
-        found.append(float(np.exp(sizes[place - 1] + part * (sizes[place] - sizes[place - 1]))))
-    return xr.DataArray(found, dims="replica")
 
 
 @dataclass(frozen=True)
@@ -151,7 +133,7 @@ class UniformParityStudy(FirstGradientClaims):
         $\|G\| \sim d^{-(k-1)/2}$. Measured: exponent in $d$ over $-(k-1)/2$, the farthest from 1 over $k$.
         """
         run = self.placed(run, CONES)
-        return farthest(_exponents(run) * -2 / (run.block - 1), "block")
+        return farthest(exponents(run) * -2 / (run.block - 1), "block")
 
     @identity(
         "Lemma B.64",
@@ -167,7 +149,7 @@ class UniformParityStudy(FirstGradientClaims):
         $\|G\| \sim d^{-k}$. Measured: exponent in $d$ over $-k$, the farthest from 1 over $k$.
         """
         run = self.placed(run, CONES)
-        return farthest(_exponents(run) * -1 / run.block, "block")
+        return farthest(exponents(run) * -1 / run.block, "block")
 
     # --- Samples (Lemma B.54) -----------------------------------------------------------------------------------------
 
@@ -394,10 +376,3 @@ class UniformParityStudy(FirstGradientClaims):
                 norm: in_case(claims, norm, "The printed power of d is right.", "The printed power of d is wrong."),
             },
         )
-
-
-def _exponents(run: xr.Dataset) -> xr.DataArray:
-    """Of ‖G‖ in d ``[replica, block]``."""
-    d = run.dimension.values.astype(float)
-    found = [fitted_exponent(d, run.length.sel(block=k).transpose("replica", "dimension").values) for k in run.block]
-    return xr.DataArray(np.stack(found, 1), {"block": run.block}, ("replica", "block"))
