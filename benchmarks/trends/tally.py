@@ -22,7 +22,7 @@ class Tally:
     Attributes:
         pairs: how many.
         right, wrong: of these, by factor of the largest size; the others are undecided.
-        covered: 95 % intervals that hold the truth, by factor.
+        covered: 90 % intervals that hold the truth, by factor.
         toward: times that "toward" was said.
         false_toward: times that it was said and the truth moves away in the end.
         silent: pairs of which nothing was said.

@@ -90,7 +90,7 @@ def tallies(folder: Path) -> dict[int, Count]:
             nearest = int(np.abs(np.log(window.trend.sizes / larger)).argmin())
             error = _error(claim, samples)
             drawn = window.trend.curves[:, nearest] + error * rng.standard_normal(len(window.trend.curves))
-            low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+            low, high = np.quantile(drawn, [1 - LEVEL, LEVEL])
             count.measured += 1
             hit = low <= samples.mean() <= high
             count.covered += bool(hit)

@@ -261,6 +261,17 @@ def test_replicas_needed_follow_the_law():
     assert (few.verdict, more.verdict) == ("undecided", "holds")
 
 
+@pytest.mark.parametrize("range", [(-np.inf, np.inf), (0.0, 1.0), (0.0, np.inf)])
+@pytest.mark.parametrize("samples", [[0.2, 0.8], [0.2, 0.5, 0.8]])
+def test_replicas_needed_do_not_depend_on_where_the_interval_was_cut(samples, range):
+    free = judged(samples, ">=", 0.4).replicas_needed
+    assert judged(samples, ">=", 0.4, range=range).replicas_needed == free > 100
+
+
+def test_two_replicas_far_from_the_bound_need_one_more_and_do_not_lie_at_it():
+    assert judged([0.8, 1.3], "<=", 200.0, range=(0.0, np.inf)).replicas_needed == 3
+
+
 def test_replicas_needed_of_a_mean_on_which_all_agree_are_those_that_its_interval_needs():
     def made(n):
         return judged(np.zeros(n), "=", 0.0, 0.02, trials=[16] * n, range=(-1.0, 1.0))

@@ -79,3 +79,10 @@ def test_an_extreme_is_wrong_on_one_side_only():
     of = {"relation": ">=", "predicted": 0.0, "law": "extreme", "trials": [44], "id": "a", "source": "", "arm": "x"}
     worst = Claim.from_samples(np.array([1.0]), statement="It is.", kind="bound", expected=True, note="", **of)
     assert false_expected([worst]) == pytest.approx(0.01)
+
+
+def test_what_accepts_a_single_value_is_wrong_on_either_side():
+    about = {"id": "a", "source": "s", "statement": "x", "kind": "identity", "arm": "r"}
+    single, room = (Claim.from_samples([0.1, -0.1, 0.3], "=", 0.0, tolerance, **about) for tolerance in (0.0, 0.1))
+    assert false_expected([single]) == pytest.approx(0.01)
+    assert false_expected([room]) == pytest.approx(0.005)

@@ -247,3 +247,10 @@ def test_shares_that_reach_an_end_are_drawn_in_before_their_logits_have_student_
     least = 1 / (1 + np.exp(stats.t.ppf(0.995, 4) * logits.std(ddof=1) / 5**0.5 - logits.mean()))
     low, high = interval_of_mean(1 - shares if mirrored else shares, within=(0.0, 1.0))
     assert (1 - high if mirrored else low) == pytest.approx(least)
+
+
+def test_an_upper_end_alone_tells_of_skewness_as_a_lower_one_does():
+    samples = np.random.default_rng(0).lognormal(size=8)
+    low, high = interval_of_mean(samples, within=(0.0, np.inf))
+    assert interval_of_mean(-samples, within=(-np.inf, 0.0)) == pytest.approx((-high, -low))
+    assert high > interval_of_mean(samples)[1]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from claiming import Claiming
 
@@ -28,6 +29,19 @@ def folders(tmp_path_factory):
 @pytest.fixture
 def both(folders) -> list[StoredRun]:
     return read_runs([folders / "one", folders / "far"])
+
+
+@pytest.mark.parametrize(("replicas", "apart"), [(7, False), (8, True), (60, True)])
+def test_what_moved_by_one_number_in_every_replica_is_told_by_the_test_of_signs(both, replicas, apart):
+    """Nothing tells the error of such a change; that all go one way does."""
+    at_first = np.random.default_rng(0).normal(0, 1000, replicas)
+    about = {"id": "stays-near", "source": "s", "statement": "x", "kind": "bound", "arm": "pulled"}
+    claims = [Claim.from_samples(at_first + moved, ">=", 0.0, **about) for moved in (0.0, 50.0)]
+    before, after = (replace(run, claims={NEAR: claim}) for run, claim in zip((both[0], both[0]), claims, strict=True))
+    pair = pairs(before, after)[NEAR]
+    assert pair.apart == apart
+    assert shift(pair) == pytest.approx(50.0)
+    assert not pairs(before, before)[NEAR].apart
 
 
 def test_claims_of_both_are_paired_in_the_order_of_the_first_and_later_less_earlier(both):

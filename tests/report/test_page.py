@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import re
 import zlib
 from dataclasses import replace
@@ -148,7 +149,12 @@ def test_other_numbers() -> None:
     assert chosen(0.9) == "0.9"
     assert chosen(1e-5) == chosen(1e-5, decimals=4) == "1×10⁻⁵"
     assert chosen(100.0) == "100"
-    assert exact(1 / 3) == "0.3333333333"
+    assert [exact(one) for one in (1 / 3, -2.0, math.inf, 1 + 3e-12)] == [
+        "0.3333333333333333",
+        "−2",
+        "∞",
+        "1.000000000003",
+    ]
     assert interval(0.49989, 0.50062) == "[0.49989, 0.50062]"
     assert interval(-0.0108, 0.1093) == "[−0.011, 0.109]"
     assert interval(2.41e-5, 3.18e-5) == "[2.41, 3.18]×10⁻⁵"

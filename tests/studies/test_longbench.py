@@ -229,12 +229,17 @@ def test_compression_is_told_where_some_prompts_are_twice_as_long_as_most():
 
 
 def test_tasks_of_fewer_examples_do_not_hinder_a_verdict():
-    """As MultiFieldQA has 150 and the others 200: its right answers count more than 100 points."""
+    """As MultiFieldQA has 150 and the others 200: its wrong answers count less than 0 points."""
     some = [place for place in range(EXAMPLES * len(TASKS)) if place >= EXAMPLES // 2]
     runs = {arm: run.isel(example=some) for arm, run in trial().runs.items()}
-    right = {arm: run.assign(score=run["score"].where(run["score"] % 2 > 0, 100.0)) for arm, run in runs.items()}
+    wrong = np.zeros(runs["full"]["score"].shape, bool)
+    wrong[0, :2] = True  # of the task that has fewer
+    lost = np.arange(wrong.size).reshape(wrong.shape) % 5 / 10
+    scores = {arm: np.where(wrong, 0.0, 100.0 - lost * place) for place, arm in enumerate(runs)}
+    right = {arm: run.assign(score=run["score"].copy(data=scores[arm])) for arm, run in runs.items()}
+    right = {arm: run.assign(text_of=run["text_of"] * 0 + np.arange(wrong.shape[1]) // 2) for arm, run in right.items()}
     claims = judged(trial().study, right)
-    assert max(claims["something-to-lose", "full"].values) > 100
+    assert min(claims["something-to-lose", "full"].values) < 0
     for key in (("something-to-lose", "full"), (COMPARABLE, "gemfilter"), (WINDOW, "question-kept")):
         assert claims[key].verdict == "holds", key
 

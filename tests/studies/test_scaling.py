@@ -405,7 +405,7 @@ def test_where_nothing_is_said_nothing_foretold_is_drawn(monkeypatch):
     assert not found.silent
     assert "Laws by weight: " in caption
     assert ends == {"measured": 64, "foretold": 1024, "bound": 1024}
-    assert caption.endswith("The dashed band holds 95 % of what is foretold.")
+    assert caption.endswith("The dashed band holds 90 % of what is foretold.")
     y[-1] += 1
     found, caption, ends = drawn(y)
     assert found.trend is not None

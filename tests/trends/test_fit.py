@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from featscope.claims.claim import verdict_of
 from featscope.trends import fit_trend
 from featscope.trends.ladder import on_scale
 from featscope.trends.laws import LAWS, covariances
@@ -190,9 +191,35 @@ def test_of_a_hundred_draws_ninety_five_decide(inside, verdict):
     assert (found.verdict, found.probability) == (verdict, inside / 100)
 
 
-def test_the_band_holds_95_percent_of_draws():
+def test_the_band_holds_90_percent_of_draws():
     middle, low, high = trend(np.arange(101)[:, None] * [0, 1, 2], "<=").band()
-    np.testing.assert_allclose([low, middle, high], [[0, 2.5, 5], [0, 50, 100], [0, 97.5, 195]])
+    np.testing.assert_allclose([low, middle, high], [[0, 5, 10], [0, 50, 100], [0, 95, 190]], atol=1e-9)
+
+
+@pytest.mark.parametrize("relation", ["<=", "<", ">=", ">", "="])
+def test_a_verdict_is_what_the_interval_beside_it_says(relation):
+    rng = np.random.default_rng(0)
+    said = set()
+    for bound in rng.normal(size=40):
+        found = trend(rng.normal(size=(200, 3)) * 0.3, relation, bound=bound, tolerance=0.6).at(4)
+        said.add(found.verdict)
+        assert found.verdict == verdict_of(found.interval, relation, bound, 0.6)
+    assert said == {"holds", "fails", "undecided"}
+
+
+@pytest.mark.parametrize(("replicas", "covers"), [(2, 0.84), (3, 0.88), (4, 0.9), (8, 0.93)])
+def test_few_replicas_tell_of_a_share_what_they_can(replicas, covers):
+    """Shares of 1,000 things that go together, at 0.9 whatever the size."""
+    rng, covered, said = np.random.default_rng(1), 0, 0
+    for seed in range(80):
+        of_replica = rng.beta(8.1, 0.9, (6, replicas))
+        shares = rng.binomial(1000, of_replica) / 1000
+        found = fit_trend(SIZES, shares, ">=", 0.9, trials=1000, within=(0.0, 1.0), draws=1000, seed=seed)
+        if not found.silent:
+            low, high = found.at(4).interval
+            said, covered = said + 1, covered + (low <= 0.9 <= high)
+    assert covered >= (covers - 0.06) * said
+    assert said > 60
 
 
 def test_an_equation_fails_on_either_side():
@@ -200,10 +227,10 @@ def test_an_equation_fails_on_either_side():
     assert [rising.at(size).verdict for size in (1, 16)] == ["holds", "fails"]
 
 
-def test_a_crossing_has_the_middle_95_percent_of_draws():
+def test_a_crossing_has_the_middle_90_percent_of_draws():
     sizes = np.arange(1.0, 102.0)
     crossing_at_each = sizes >= np.arange(2, 102)[:, None]
-    assert trend(crossing_at_each, "<=", sizes=sizes, bound=0.5).crossing().interval == (4.0, 99.0)
+    assert trend(crossing_at_each, "<=", sizes=sizes, bound=0.5).crossing().interval == (7.0, 96.0)
 
 
 def test_a_bend_is_an_integrated_random_walk_over_the_logarithm():

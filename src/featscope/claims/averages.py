@@ -9,15 +9,21 @@ from featscope.claims.intervals import interval_of_mean
 def evenly_over(
     values: Float[np.ndarray, " sample"], groups: Int[np.ndarray, " sample"]
 ) -> Float[np.ndarray, " sample"]:
-    """``values`` scaled so that their mean is the mean over groups of the mean within a group.
+    """Samples whose mean is the mean over groups of the mean within a group.
 
-    Where all groups are of one size they are the values. The interval of their mean takes samples for independent
-    draws from all groups alike; what groups differ by widens it. Samples of small groups leave a range that values
-    have.
+    Each is that mean, and what the value is above it, scaled. Where all groups are of one size they are the values. The
+    interval of their mean takes samples for independent draws from all groups alike; what groups differ by widens it.
+    Samples of small groups leave a range that values have.
     """
+    weights = _weights(groups)
+    mean = (values * weights).mean()
+    return mean + (values - mean) * weights
+
+
+def _weights(groups: Int[np.ndarray, " sample"]) -> Float[np.ndarray, " sample"]:
+    """How much samples count where groups count alike; 1 on average."""
     sizes = np.bincount(groups)
-    present = (sizes > 0).sum()
-    return values * (len(groups) / (present * sizes[groups]))
+    return len(groups) / ((sizes > 0).sum() * sizes[groups])
 
 
 def by_cluster(
@@ -25,11 +31,21 @@ def by_cluster(
 ) -> Float[np.ndarray, " cluster"]:
     """One number a cluster of samples that may go together, with the plain mean of ``values``.
 
-    It is the cluster's sum over the mean size of clusters. The interval of the mean of these takes clusters for
+    It is the mean, and what the cluster's samples are above it in sum over the mean size of clusters: so a mean over
+    clusters that may differ in size spreads, to first order. The interval of the mean of these takes clusters for
     independent draws, not what is in them. Where all clusters are of one sample they are the values.
     """
+    of, mean = np.unique(clusters, return_inverse=True)[1], values.mean()
+    return mean + np.bincount(of, values - mean) * ((of.max() + 1) / len(of))
+
+
+def heaviest(groups: Int[np.ndarray, " sample"], clusters: Int[np.ndarray, " sample"]) -> float:
+    """How much the cluster counts that counts most where groups count alike; 1 if all count alike.
+
+    Of samples from 0 to 1 the numbers of `by_cluster` after `evenly_over` lie from 1 less that to that.
+    """
     of = np.unique(clusters, return_inverse=True)[1]
-    return np.bincount(of, values) * ((of.max() + 1) / len(of))
+    return float(np.bincount(of, _weights(groups)).max() * (of.max() + 1) / len(of))
 
 
 def ratio_of_means(

@@ -253,16 +253,7 @@ class Claim:
         return "The interval has values on both sides of the bound."
 
     def _verdict_of(self, ends: tuple[float, float]) -> Verdict:
-        low, high = ends
-        bound, room = self.predicted, self.tolerance
-        holds, fails = {
-            "=": (bound - room <= low and high <= bound + room, high < bound - room or low > bound + room),
-            "<=": (high <= bound, low > bound),
-            ">=": (low >= bound, high < bound),
-            "<": (high < bound, low >= bound),
-            ">": (low > bound, high <= bound),
-        }[self.relation]
-        return "holds" if holds else "fails" if fails else "undecided"
+        return verdict_of(ends, self.relation, self.predicted, self.tolerance)
 
     def _interval_at(self, level: float) -> tuple[float, float]:
         if self.error is not None:
@@ -335,8 +326,8 @@ class Claim:
             place = bisect_left(more, True, key=lambda n: self._verdict_of(self._with_replicas(n)) != "undecided")
             return more[place] if place < len(more) else None
         each = self._freedom / (self.n - 1)  # degrees of freedom that a replica brings
-        spread = (high - low) / 2 * sqrt(self.n) / quantile(1 + self._freedom)
-        spread *= sqrt(self._freedom / (2 * special.gammaincinv(self._freedom / 2, _UNLIKELY)))
+        error = float(np.std(self.values, ddof=1)) / sqrt(self.n) if self.error is None else self.error
+        spread = error * sqrt(self.n * self._freedom / (2 * special.gammaincinv(self._freedom / 2, _UNLIKELY)))
         edges = [self.predicted - self.tolerance, self.predicted + self.tolerance]
         gap = min(abs(self.measured - edge) for edge in (edges if self.relation == "=" else [self.predicted]))
         more = range(self.n + 1, _MOST)
@@ -374,6 +365,19 @@ class Claim:
         for field in ("values", "trials"):
             fields[field] = tuple(nan if value is None else value for value in fields.get(field, ()))
         return cls(**fields)
+
+
+def verdict_of(ends: tuple[float, float], relation: Relation, bound: float, room: float = 0.0) -> Verdict:
+    """Whether all from one end to the other agrees with the bound, all disagrees, or neither."""
+    low, high = ends
+    holds, fails = {
+        "=": (bound - room <= low and high <= bound + room, high < bound - room or low > bound + room),
+        "<=": (high <= bound, low > bound),
+        ">=": (low >= bound, high < bound),
+        "<": (high < bound, low >= bound),
+        ">": (low > bound, high <= bound),
+    }[relation]
+    return "holds" if holds else "fails" if fails else "undecided"
 
 
 def _upwards(values: Float[np.ndarray, " n"], relation: Relation, predicted: float) -> bool:

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 
-MOST = 9
-"""Digits that are shown at most."""
-_ROUNDING = 1e-8  # of it: what nine digits need not show
-_NOISE = 1e-12  # of numbers of nine digits: what adding them leaves
+MOST = 17
+"""Digits that are shown at most: all that a double has."""
+_ROUNDING = 1e-8  # of a bound, or of what an equation accepts: what need not be shown
+_NOISE = 1e-15  # of doubles: what adding them leaves
 
 
 def reads_right(
@@ -31,7 +31,7 @@ def reads_right(
         (value - bound - side) * _beyond(rounded(value), rounded(bound), shown_side) > 0
         for value in values
         for side, shown_side in sides
-        if _apart(value, bound + side) > _ROUNDING
+        if _is_apart(value, bound + side, tolerance)
     )
 
 
@@ -60,6 +60,8 @@ def _beyond(value: float, bound: float, side: float) -> float:
     return gap if abs(gap) > _NOISE * max(abs(value), abs(bound), abs(side)) else 0.0
 
 
-def _apart(value: float, bound: float) -> float:
-    """As a share of the larger; 0 where either is not finite, of which nothing can be shown."""
-    return abs(value - bound) / (max(abs(value), abs(bound)) or 1.0) if isfinite(value) and isfinite(bound) else 0.0
+def _is_apart(value: float, edge: float, tolerance: float | None) -> bool:
+    """Whether a value is off the edge by so much that it is to be seen; where either is not finite nothing can be."""
+    size = max(abs(value), abs(edge))
+    unit = size if tolerance is None else min(size, tolerance)
+    return isfinite(value) and isfinite(edge) and abs(value - edge) > _ROUNDING * unit

@@ -28,11 +28,15 @@ def how_many_hold(claims: Sequence[Claim]) -> str:
 def false_expected(claims: Sequence[Claim]) -> float:
     """At most so many false verdicts are to be expected among ``claims``, where intervals keep their level.
 
-    A claim that lies at its bound is decided wrongly where the interval misses on one of its two sides. Claims share
-    replicas, so wrong ones may come together; the number expected is the same.
+    A claim that lies at its bound is decided wrongly where the interval misses on one of its two sides; on its only one
+    for an extreme, whose interval ends in the bad direction alone, and on either for an equation that accepts a single
+    value. Claims share replicas, so wrong ones may come together; the number expected is the same.
     """
-    sides = {"extreme": 1}  # its interval ends in the bad direction alone
-    return sum((1 - LEVEL) / sides.get(claim.law, 2) for claim in claims if claim.chance)
+
+    def whole(claim: Claim) -> bool:
+        return claim.law == "extreme" or (claim.relation == "=" and claim.tolerance == 0)
+
+    return sum((1 - LEVEL) / (1 if whole(claim) else 2) for claim in claims if claim.chance)
 
 
 def not_after_holm(claims: Sequence[Claim]) -> list[Claim]:

@@ -54,7 +54,7 @@ def interval_of_mean(
 
     It covers Student's interval, the same moved by Johnson's correction for skewness (1978), and, where the
     range of the samples says how they may be skewed, one on its scale: Cox's for the mean of a lognormal quantity if
-    it has a lower end only and no sample lies there, Student's on the logit scale if it has two. Student's alone misses
+    it has one end only and no sample lies there, Student's on the logit scale if it has two. Student's alone misses
     a skewed mean up to ten times as often as its level says.
 
     One sample says nothing about the spread: its interval is the whole range. A sample that is not finite makes the
@@ -73,6 +73,9 @@ def interval_of_mean(
     n, centre, t = samples.size, float(samples.mean()), quantile(samples.size, level)
     if all_alike(samples):
         return centre, centre
+    if within[0] == -inf and within[1] < inf:  # the same upside down
+        low, high = interval_of_mean(-samples, level, (-within[1], inf))
+        return -high, -low
     half = t * float(samples.std(ddof=1)) / sqrt(n)
     skewness = _skewness(samples) if n > 2 else 0.0
     shift = skewness * float(samples.std(ddof=1)) * (1 + 2 * t**2) / (6 * n)

@@ -77,6 +77,9 @@ class Telling:
                 interval=[_plain(low), _plain(high)],
                 relation=claim.relation,
                 predicted=claim.predicted,
+                tolerance=claim.tolerance,
+                law=claim.law,
+                undecided_because=claim.undecided_because,
             )
 
 

@@ -96,10 +96,8 @@ def interval(low: float, high: float) -> str:
 
 
 def exact(value: float) -> str:
-    """``value`` with ten significant digits, for those who compute with it."""
-    if isnan(value):
-        return "none"
-    return "−∞" if value == float("-inf") else "∞" if value == float("inf") else _signed(f"{value:.10g}")
+    """``value`` with all of its digits, for those who compute with it."""
+    return _signed(repr(float(value)).removesuffix(".0")) if isfinite(value) else number(value)
 
 
 def _power_and_places(value: float, decimals: int | None) -> tuple[int, int]:

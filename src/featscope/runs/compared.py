@@ -1,7 +1,7 @@
 """Stored runs beside each other: what was set otherwise, what computed them, and which measurements differ."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot, inf, isfinite
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from featscope.axes import typed
 from featscope.catalogue import OWN_TRAINING
 from featscope.claims import Claim, Summary, not_after_holm
 from featscope.claims.averages import ratio_of_means
-from featscope.claims.intervals import COUNTED, PROBABILITIES, quantile
+from featscope.claims.intervals import COUNTED, LEVEL, PROBABILITIES, all_alike, quantile
 from featscope.options import ConfigError
 from featscope.runs.environment import mixed
 from featscope.runs.lock import require_free
@@ -202,11 +202,39 @@ def _pair(one: Claim, other: Claim, same_draws: bool) -> Pair:
         return Pair(one, other, None, False)
     if same_draws and first.size == second.size:
         moved = np.where(np.isclose(first, second, rtol=_ROUNDING, atol=0.0), 0.0, second - first)
-        return Pair(one, other, Claim.from_samples(moved, "=", 0.0, **about), True)
+        if not (all_alike(moved) and moved.any()):
+            return Pair(one, other, Claim.from_samples(moved, "=", 0.0, **about), True)
+        if 2 * 0.5**moved.size < 1 - LEVEL:
+            return Pair(one, other, _by_sign(moved, about), True)
     means = [Summary(float(each.mean()), float(each.std(ddof=1)), each.size) for each in (second, first)]
     if not any(summary.error for summary in means):  # nothing is known of how much replicas differ
         return Pair(one, other, None, False)
     return Pair(one, other, Claim.from_summary(means[0], "=", 0.0, against=means[1], **about), False)
+
+
+def _by_sign(moved: Float[np.ndarray, " replica"], about: Mapping[str, Any]) -> Claim:
+    """The difference where all replicas moved by one number, so that nothing tells its error, by the test of signs.
+
+    Its interval excludes 0 at each level at which that test does.
+    """
+    chance = max(2 * 0.5**moved.size, _ROUNDING)  # that all go one way
+    return _normal(float(moved.mean()), abs(moved[0]) / quantile(inf, 1 - chance), moved.size, about)
+
+
+def _normal(difference: float, error: float, n: int, about: Mapping[str, Any]) -> Claim:
+    """A difference of which the error is known."""
+    half = error * quantile(inf)
+    return Claim(
+        predicted=0.0,
+        relation="=",
+        tolerance=0.0,
+        measured=difference,
+        interval=(difference - half, difference + half),
+        n=n,
+        error=error,
+        freedom=inf,
+        **about,
+    )
 
 
 def _samples(claim: Claim) -> Float[np.ndarray, " replica"]:
@@ -228,16 +256,9 @@ def _of_intervals(one: Claim, other: Claim, about: Mapping[str, Any]) -> Claim:
     (low, high), (least, most) = one.interval, other.interval
     difference = other.measured - one.measured
     below, above = hypot(other.measured - least, high - one.measured), hypot(most - other.measured, one.measured - low)
-    return Claim(
-        predicted=0.0,
-        relation="=",
-        tolerance=0.0,
-        measured=difference,
-        interval=(difference - below, difference + above),
-        n=one.n + other.n,
-        error=(below if difference > 0 else above) / quantile(inf),
-        freedom=inf,
-        **about,
+    error = (below if difference > 0 else above) / quantile(inf)
+    return replace(
+        _normal(difference, error, one.n + other.n, about), interval=(difference - below, difference + above)
     )
 
 

@@ -200,7 +200,7 @@ class ScalingStudy(Study):
             edges = [trend.predicted - trend.tolerance, trend.predicted + trend.tolerance]
             for edge in edges if first.relation == "=" else [trend.predicted]:
                 curves.append(Curve("bound", ends, np.full(2, edge), dashed=True))
-        more = _how_many(found) if found.silent else "The dashed band holds 95 % of what is foretold."
+        more = _how_many(found) if found.silent else "The dashed band holds 90 % of what is foretold."
         return Curves(
             f"trend-{name}-{arm}",
             f"{first.title or first.id} ({arm})",

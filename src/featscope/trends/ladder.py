@@ -68,29 +68,32 @@ def on_scale(
         at, slope, least = special.logit(share), 1 / (share * (1 - share)), share * (1 - share) / trials
     deviation = (y - mean[:, None]) * slope[:, None]
     variance = deviation.var(axis=1, ddof=1)
-    if scale == "logit":
-        variance = np.maximum(variance, slope**2 * least)
-        error = np.sqrt(variance / y.shape[1])
+    replicas = y.shape[1]
+    if scale == "logit":  # things of a replica may go together: so many times the binomial variance, or it
+        binomial = slope**2 * least
+        together = _smooth_variance(x, variance / binomial, 0.0, replicas)
+        variance = binomial * np.maximum(together, 1.0)
     else:
-        error = _smooth_error(x, at, variance, y.shape[1])
+        floor = 1e-12 * (np.ptp(at) ** 2 + at.mean() ** 2)
+        variance = _smooth_variance(x, variance, floor, replicas)
+    error = np.sqrt(variance / replicas)
     rho = _correlation(deviation, variance)
     covariance = np.outer(error, error) * ((1 - rho) * np.eye(len(x)) + rho)
     return Measured(scale, at, covariance, _span(scale, at, covariance))
 
 
-def _smooth_error(
-    x: Float[np.ndarray, " size"], mean: Float[np.ndarray, " size"], variance: Float[np.ndarray, " size"], replicas: int
+def _smooth_variance(
+    x: Float[np.ndarray, " size"], variance: Float[np.ndarray, " size"], floor: float, replicas: int
 ) -> Float[np.ndarray, " size"]:
-    """Standard errors of the means, drawn towards a line in log N: a few replicas tell a variance badly."""
-    from scipy.stats import theilslopes  # a second, which no run that has no trend needs to wait
+    """Variances drawn towards a line in log N, as few replicas tell one badly; larger for what they leave unknown."""
+    from scipy.stats import chi2, theilslopes  # a second, which no run that has no trend needs to wait
 
-    variance = np.maximum(variance, 1e-12 * (np.ptp(mean) ** 2 + mean.mean() ** 2) + 1e-200)
+    variance = np.maximum(variance, floor + 1e-200)
     variance = np.maximum(variance, 0.02 * np.median(variance))
     slope, level, *_ = theilslopes(np.log(variance), x)
-    line = level + slope * x + 0.15  # the mean of log s² is log σ² - 0.15 with 8 replicas
+    line = level + slope * x - np.log(chi2.median(replicas - 1) / (replicas - 1))  # which follows medians
     freedom = max(len(x) * (replicas - 1), 3)
-    smooth = np.exp(0.3 * np.log(variance) + 0.7 * line)
-    return np.sqrt(smooth / replicas * freedom / (freedom - 2))
+    return np.exp(0.3 * np.log(variance) + 0.7 * line) * freedom / (freedom - 2)
 
 
 def _correlation(deviation: Float[np.ndarray, "size replica"], variance: Float[np.ndarray, " size"]) -> float:

@@ -6,11 +6,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from featscope.claims.claim import Relation, Verdict
+from featscope.claims.claim import Relation, Verdict, verdict_of
 
 FEWEST_SIZES = 6
 SURPRISED = 2.5  # standard errors by which the backtest may miss
-LEVEL = 0.95
+LEVEL = 0.95  # share of curves on one side of a bound that decides, so that intervals have nine tenths of them
 TOWARD, AWAY = 0.998, 0.975  # share of curves that must agree; to say "toward" wrongly is worse
 
 
@@ -19,9 +19,9 @@ class Foretold(NamedTuple):
 
     Attributes:
         size: the size.
-        verdict: "holds" or "fails" where 95 % of the curves say so.
+        verdict: whether the whole interval agrees, the whole interval disagrees, or neither.
         probability: share of the curves on which the statement holds.
-        interval: 95 % interval of the measurement's mean.
+        interval: of the measurement's mean: 5 % of the curves lie below, 5 % above.
     """
 
     size: float
@@ -47,7 +47,7 @@ class Crossing(NamedTuple):
 
     Attributes:
         median: half of the curves have crossed there.
-        interval: 95 % interval.
+        interval: 90 % interval.
     """
 
     median: float
@@ -98,8 +98,8 @@ class Trend:
         return self.room > 0 if self.relation in ("<", ">") else self.room >= 0
 
     def band(self) -> tuple[Float[np.ndarray, " point"], Float[np.ndarray, " point"], Float[np.ndarray, " point"]]:
-        """Median of the curves at each size, and the ends of their 95 % interval."""
-        low, middle, high = np.quantile(self.curves, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2], axis=0)
+        """Median of the curves at each size, and the ends of their 90 % interval."""
+        low, middle, high = np.quantile(self.curves, [1 - LEVEL, 0.5, LEVEL], axis=0)
         return middle, low, high
 
     def at(self, factor: float) -> Foretold:
@@ -107,12 +107,9 @@ class Trend:
         place = self._place(factor)
         probability = float(self.holds[:, place].mean())
         _, low, high = self.band()
-        verdict: Verdict = "undecided"
-        if not self.silent and probability >= LEVEL:
-            verdict = "holds"
-        elif not self.silent and probability <= 1 - LEVEL:
-            verdict = "fails"
-        return Foretold(float(self.sizes[place]), verdict, probability, (float(low[place]), float(high[place])))
+        ends = float(low[place]), float(high[place])
+        verdict = "undecided" if self.silent else verdict_of(ends, self.relation, self.predicted, self.tolerance)
+        return Foretold(float(self.sizes[place]), verdict, probability, ends)
 
     def direction(self, factor: float = 16.0) -> Direction:
         """Where it moves from the largest size to ``factor`` times that; the last quarter of the way must agree."""
@@ -131,7 +128,7 @@ class Trend:
             return None
         changed = self.holds != (self.holds[:, 0].mean() >= 0.5)
         first = np.where(changed.any(axis=1), self.sizes[changed.argmax(axis=1)], np.inf)
-        low, middle, high = np.quantile(first, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2], method="nearest")
+        low, middle, high = np.quantile(first, [1 - LEVEL, 0.5, LEVEL], method="nearest")
         return Crossing(float(middle), (float(low), float(high)))
 
     def _place(self, factor: float) -> int:

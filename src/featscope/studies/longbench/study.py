@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from featscope.claims import POSITIVE, Claim, Found, bound, identity, ordering
-from featscope.claims.averages import by_cluster, evenly_over, ratio_of_means
+from featscope.claims.averages import by_cluster, evenly_over, heaviest, ratio_of_means
 from featscope.figures import Figure, Table
 from featscope.language.longbench import SUITES, Benchmark
 from featscope.language.longbench.published import TABLES, farthest_average, farthest_pair
@@ -105,7 +105,7 @@ class LongBench(LongBenchArms):
         The model with all keys and values scores so much that to lose all of it would be more than the tolerance.
         Measured: mean score with all of each text, in points.
         """
-        return Found(self._means(runs, "full"), range=(0.0, self._most(runs, "full")))
+        return Found(self._means(runs, "full"), range=(POINTS - (most := self._most(runs, "full")), most))
 
     @identity(
         "Section 9.4.2",
@@ -208,13 +208,16 @@ class LongBench(LongBenchArms):
 
     def _evenly(self, runs: Runs, arm: str, values: Float[np.ndarray, " example"]) -> Float[np.ndarray, " text"]:
         """One number a text, whose mean is the mean over tasks of what examples have."""
-        tasks, texts = (self.found(runs)[arm][of].astype(np.int64) for of in ("task_of", "text_of"))
+        tasks, texts = self._sorted(runs, arm)
         return by_cluster(evenly_over(values, tasks), texts)
+
+    def _sorted(self, runs: Runs, arm: str) -> list[Int[np.ndarray, " example"]]:
+        """The task and the text of each example."""
+        return [self.found(runs)[arm][of].astype(np.int64) for of in ("task_of", "text_of")]
 
     def _most(self, runs: Runs, arm: str) -> float:
         """What the best answers of a text may count, in points: more than 100 where tasks or texts differ in size."""
-        every = np.full_like(self.found(runs)[arm]["score"], POINTS)
-        return float(self._evenly(runs, arm, every).max())
+        return POINTS * heaviest(*self._sorted(runs, arm))
 
     def _against(self, runs: Runs, arm: str, other: str) -> Found | None:
         """How much better ``arm`` is; NaN where nothing says that the model finds enough for methods to be told apart.
@@ -223,7 +226,7 @@ class LongBench(LongBenchArms):
         """
         if other not in runs:
             return None
-        better, most = self._means(runs, arm, other), self._most(runs, arm)
+        better, most = self._means(runs, arm, other), 2 * self._most(runs, arm) - POINTS
         why = [] if self.of_paper else [PAPER_SAYS_NOTHING]
         if (lost := self._nothing_to_lose(runs)) is not None:
             better, why = np.full_like(better, np.nan), [*why, lost]
