@@ -316,7 +316,7 @@ class Wrongly(Sound):
 
 def test_what_cannot_be_recorded_is_said():
     (line, *_) = problems(Wrongly())
-    assert "ValueError: 'distance' has the shape [2, 1]: expected [replica] and an axis for each name in its" in line
+    assert "'distance' has the shape [2, 1]: expected [replica] and an axis for each name in its" in line
 
 
 def test_arms_of_a_sweep_are_over_options_of_the_study():
@@ -457,7 +457,7 @@ class Twice(Sound):
 
 def test_a_name_that_the_experiment_has_taken_is_refused():
     (line,) = problems(Twice())
-    assert "ValueError: 'loss' is what the experiment measures of itself: watch another name" in line
+    assert "'loss' is what the experiment measures of itself: watch another name" in line
 
 
 class Series(Sound):

@@ -18,7 +18,7 @@ from featscope import __version__
 from featscope.claims import Claim
 from featscope.cli import COMMANDS, USAGE, main
 from featscope.commands import run as commands
-from featscope.commands.parsing import as_typed, program
+from featscope.commands.parsing import as_typed, program, typed_options
 from featscope.commands.show import card_of, stored_card
 from featscope.commands.sweep import axis_values
 from featscope.data import Images, SparseTokens, class_sizes
@@ -67,7 +67,7 @@ def test_exit_codes_of_claims_that_raise_and_of_equal_replicas_are_told():
     assert "featscope judge DIR" in two
     assert "replicas are equal" in three
     codes = " ".join(USAGE.partition("Exit codes")[2].split())
-    assert "code of a claim raised: mend it, then featscope judge DIR" in codes
+    assert "or code of your own raised: mend it; that of a claim, then featscope judge DIR" in codes
     assert "replicas are equal" in codes
 
 
@@ -86,13 +86,19 @@ def test_commands_are_printed_as_the_shell_finds_them(monkeypatch, called, found
     assert program() == printed
 
 
+def test_no_word_sets_no_option():
+    assert typed_options([]) == {}
+    assert typed_options(["--a", "1", "--b_c=2", "--d"]) == {"--a": "1", "--b-c": "2", "--d": ""}
+
+
 @pytest.mark.parametrize(
     ("one", "relation", "other", "texts"),
     [
         (1.0, ">=", 0.5, (">= 1", "0.5")),
         (0.9999, ">", 0.99984, ("> 0.9999", "0.9998")),
         (0.9999, ">=", 0.9999, (">= 1", "1")),
-        (1.0, "=", 1.0000000002, ("= 1 ± 0", "1")),
+        (1.0, "=", 1.0000000002, ("= 1 ± 0", "1.0000000002")),
+        (1.0, "=", 1.0, ("= 1 ± 0", "1")),
         (1 / 3, "<=", float("nan"), ("<= 0.333", "nan")),
     ],
 )
@@ -289,7 +295,7 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
         (["watch", "no-such-folder"], "no-such-folder/config.json is missing"),
         (
             ["open", "no-such-folder"],
-            "DIR = 'no-such-folder' holds no run: allowed is a run folder, or one below which",
+            "DIR = 'no-such-folder' holds no run: allowed is a run folder, or one with runs below it",
         ),
         (["list", "--runs", "runs", "--json"], "allowed is no folder together with --json"),
         (["run", "decoupling", "--quiet", "--json"], "--quiet and --json exclude each other: give one of them"),

@@ -1,13 +1,10 @@
 """Checking a study in seconds: a step of every arm at its smallest size, then every claim, figure and headline."""
 
 import json
-import re
 import time
-import traceback
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
@@ -22,6 +19,7 @@ from featscope.claims.soundness import never
 from featscope.claims.statement import Test
 from featscope.figures import Figure
 from featscope.options import ConfigError, alike
+from featscope.own_code import nearest, said
 from featscope.runs.checked_json import Place
 from featscope.studies import Arm, Study
 from featscope.studies.base import Assay, Role
@@ -34,8 +32,6 @@ _ROUNDING = 1e-6
 _BITS, _NOISE = 1e-3, 1e-5  # by which the order of sums may change a number, of itself and of the largest beside it
 _LEAST = {2: 1e-3, 4: 1e-7}  # below which all may be rounding of numbers around 1, by bytes of a number; 1e-9 of more
 _TIMES = {"s", "ms"}  # no two runs take the same
-_LIBRARIES = (Path(__file__).parent, Path(traceback.__file__).parent)
-_INSTALLED = {"site-packages", "dist-packages"}
 _CAPITALS = ", which are one in names of files on machines that know no capitals"
 
 
@@ -95,12 +91,12 @@ def check(study: Study) -> Checked:
     named += [("the story's headlines have", name.partition("@")[0]) for name in headlines]
     judged_on = {test.statement.id: list(arms) for test, arms in on.items()}
     problems += [
-        f"{where} {name!r}, which is no claim{_nearest(name, known)}" for where, name in named if name not in known
+        f"{where} {name!r}, which is no claim{nearest(name, known)}" for where, name in named if name not in known
     ]
     for name, at, arm in (headline.partition("@") for headline in headlines):
         if at and name in judged_on and arm not in judged_on[name]:
             where = f"the story's headlines have '{name}@{arm}', and {name!r} is not judged on {arm!r}"
-            problems.append(where + _nearest(arm, judged_on[name]))
+            problems.append(where + nearest(arm, judged_on[name]))
     return Checked(len(runs), len(claims), len(figures), time.monotonic() - began, problems)
 
 
@@ -316,18 +312,18 @@ def _names(study: Study, arms: Sequence[Arm], on: Mapping[Test, Sequence[str]]) 
     for test, names in on.items():
         for name in names:
             if name not in known and test.of_runs:
-                yield f"the claim {test.statement.id!r} names the arm {name!r}{_nearest(name, known)}"
+                yield f"the claim {test.statement.id!r} names the arm {name!r}{nearest(name, known)}"
     stated = [test.statement.id for test in study.tests]
     for test in study.tests:
         for other in test.statement.corrects:
             if other not in stated:
-                yield f"the claim {test.statement.id!r} corrects {other!r}, which is no claim{_nearest(other, stated)}"
+                yield f"the claim {test.statement.id!r} corrects {other!r}, which is no claim{nearest(other, stated)}"
     for arm in arms:
         options = list(numeric_options(arm.recipe))
         for option in _unknown_options(arm):
-            yield f"the arm {arm.name!r} is over {option!r}, which its recipe does not have{_nearest(option, options)}"
+            yield f"the arm {arm.name!r} is over {option!r}, which its recipe does not have{nearest(option, options)}"
         if arm.role not in get_args(Role):
-            yield f"the arm {arm.name!r} has the role {arm.role!r}{_nearest(arm.role, get_args(Role))}"
+            yield f"the arm {arm.name!r} has the role {arm.role!r}{nearest(arm.role, get_args(Role))}"
         if arm.label and not 1 <= len(arm.label.split()) <= 4:
             yield f"the arm {arm.name!r} is labelled {arm.label!r}: allowed are 1 to 4 words"
         if not arm.label and set("-=") & set(arm.name):
@@ -351,50 +347,3 @@ def _out_of_range(claim: Claim) -> Iterator[str]:
             where = f"the claim {claim.id!r} on {claim.arm!r}"
             yield f"{where} measured {value:g}, outside of its range [{low:g}, {high:g}]"
             return
-
-
-def said(error: Exception, runs: Mapping[str, xr.Dataset] | None = None, arm: str = "") -> str:
-    """An error of a study's own code in a line; where a series or an arm is unknown, what was meant.
-
-    Args:
-        error: what the code raised.
-        runs: arm -> what was measured on it.
-        arm: which one the code was about.
-    """
-    if runs and (name := _series_asked_for(error)):
-        measured = sorted({str(v) for run in runs.values() for v in run.variables})
-        if name not in measured:
-            return f"{name!r} is measured on no arm{_nearest(name, measured)}"
-        if arm in runs and name not in runs[arm]:
-            return f"{name!r} is not measured on the arm {arm!r}"
-    key = error.args[0] if isinstance(error, KeyError) and error.args else None
-    if runs and isinstance(key, str) and get_close_matches(key, list(runs), 1):
-        return f"{key!r} is no arm{_nearest(key, list(runs))}"
-    return f"{type(error).__name__}: {error}{_line_of(error)}"
-
-
-def _line_of(error: Exception) -> str:
-    """The last line outside of FeatScope and of installed packages that the error passed; empty if there is none."""
-    frames = [(frame, Path(frame.filename)) for frame in traceback.extract_tb(error.__traceback__)]
-    own = [
-        frame
-        for frame, path in frames
-        if not any(path.is_relative_to(other) for other in _LIBRARIES)
-        and not _INSTALLED.intersection(path.parts)
-        and path.name != "<string>"  # written by dataclasses
-    ]
-    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno}, in {own[-1].name})" if own else ""
-
-
-def _series_asked_for(error: Exception) -> str:
-    """What a dataset was asked for that it does not have, as ``run.x`` or ``run["x"]``; empty for other errors."""
-    if isinstance(error, AttributeError) and isinstance(error.obj, xr.Dataset):
-        return error.name or ""
-    said = str(error.args[0]) if isinstance(error, KeyError) and error.args else ""
-    found = re.match(r"No variable named '(.+?)'", said)
-    return found[1] if found else ""
-
-
-def _nearest(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name, known, 1)
-    return f": did you mean {near[0]!r}?" if near else f": allowed is one of {', '.join(known)}"

@@ -39,7 +39,7 @@ FeatScope, a microscope for feature learning.
 Where an option is of several kinds (featscope show STUDY names them), OPTION:KIND takes another one. It comes
 last, before its own options: featscope run decoupling --seed 1 optimizer:torch-optimizer --optimizer.lr 0.01
 
-Exit codes: 0 done, 2 wrong usage (or the code of a claim raised: mend it, then featscope judge DIR),
+Exit codes: 0 done, 2 wrong usage (or code of your own raised: mend it; that of a claim, then featscope judge DIR),
 3 training diverged (or replicas are equal), 4 refused by the system (disk full, no memory; resumable),
 130 interrupted (resumable);
 1 with 'verify --strict' when an expected claim does not hold.
@@ -105,7 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.close()
         sys.exit(code)  # of a command that was done; else its reader has seen enough
     except Exception as error:
-        if not (why := refused_by_system(error)):
+        why = refused_by_system(error)
+        if not why and (why := _of_own_code(error)):
+            print(f"featscope: {why}", file=sys.stderr)
+            sys.exit(2)
+        if not why:
             raise
         try:
             sys.stdout.flush()
@@ -144,6 +148,13 @@ def _require_readable(words: Sequence[str]) -> None:
                 f"{where} = {word[:20]!r}... has {len(word):,} characters: allowed is at most {_LONGEST_WORD:,}. "
                 "Shorten it."
             )
+
+
+def _of_own_code(error: Exception) -> str:
+    """What the code of a study raised that is no part of FeatScope, and where; empty for other errors."""
+    from featscope.own_code import is_of_own_code, said
+
+    return f"{said(error)}. That is code of your own: mend it there" if is_of_own_code(error) else ""
 
 
 def _place(word: str) -> Place:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,6 +35,23 @@ from featscope.runs.stored import read_environment
 from featscope.runs.workers import InterruptedRunError, train_all
 from featscope.studies.sweep import Sweep
 from swept import Pull
+
+
+def test_a_folder_that_has_the_name_of_a_package_is_none(monkeypatch, tmp_path):
+    """It can be imported, and has no version."""
+    (tmp_path / "datasets").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def found(name: str) -> str:
+        if name == "datasets":
+            raise PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(module, "version", found)
+    packages = environment("cpu")["packages"]
+    assert "datasets" not in packages
+    assert packages["torch"] == version("torch")
+
 
 HERE = {
     "python": "3.11.4",

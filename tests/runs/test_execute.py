@@ -170,6 +170,33 @@ def test_two_runs_at_a_time_do_not_exchange_their_results(monkeypatch):
         assert [*threads.map(asked, ("one", "other"))] == [["one 0", "one 1"], ["other 0", "other 1"]]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_does_not_wait_for_work_that_heeds_none(monkeypatch, number):
+    """As while memory is measured: the run would go on as if nobody had said anything."""
+    monkeypatch.setattr(workers, "worker_count", lambda device: 2)
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), number))
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(workers.InterruptedRunError):
+        workers.in_worker(lambda: time.sleep(60))
+    assert time.monotonic() - began < 20
+    timer.join()
+
+
+def test_handlers_of_signals_take_no_lock_and_print_nothing():
+    """They may interrupt whoever holds the lock or prints: those who ask tell it, once."""
+    told = []
+    board = SimpleNamespace(say=told.append)
+    stop = workers.Stop(board, "ending")
+    with workers.stop_on_signals(stop):
+        os.kill(os.getpid(), signal.SIGINT)
+        assert (stop.asked, told) == (True, [])
+        assert [stop.is_set(), stop.is_set()] == [True, True]
+    assert told == ["ending"]
+    with pytest.raises(KeyboardInterrupt), workers.stop_on_signals(stop):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
 @pytest.mark.parametrize("tells", ["advance", "wish"])
 def test_workers_stop_where_nobody_can_be_told_how_far_they_are(monkeypatch, tells):
     """As where standard output is a pipe whose reader has gone."""

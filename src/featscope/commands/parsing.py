@@ -68,7 +68,7 @@ def only_name(words: list[str], command: str, what: str) -> str:
 def typed_options(words: list[str]) -> dict[str, str]:
     """Which options ``words`` set, whether or not to their defaults, and to what: ``{"--data.features": "64"}``."""
     found = {}
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in zip(words, [*words, ""][1:], strict=True):
         if word.startswith("--"):
             option, joined, value = word.partition("=")
             found[option.replace("_", "-")] = value if joined else after

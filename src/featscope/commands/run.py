@@ -20,13 +20,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from featscope.check import check as check_study
-from featscope.check import said
 from featscope.claims import Claim, how_many_hold, not_after_holm, worth
 from featscope.claims.claim import Relation
 from featscope.claims.digits import significant
 from featscope.commands.parsing import as_typed, name_and_options, only_name, parse, program, require_free_names
 from featscope.commands.telling import Telling
 from featscope.options import ConfigError
+from featscope.own_code import said
 from featscope.registry import broken, entries, find
 from featscope.report.run_report import changed_in_words, report_run
 from featscope.runs import Settings, run

@@ -22,8 +22,8 @@ from featscope.runs.lock import require_free
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, with_texts
 from featscope.runs.unfinished import is_unfinished
 
-_DEEPEST = 4  # folders below the one that is searched
-
+DEEPEST = 4
+"""Folders below the one that is searched."""
 _WIDE = 200  # where nobody looks, but a program reads
 
 
@@ -66,7 +66,7 @@ def list_runs(folder: Path) -> int:
     if found:
         Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
     else:
-        print(f"No run is below {folder}.")
+        print(f"No run is below {folder}, {DEEPEST} folders deep at most.")
     return 0
 
 
@@ -88,7 +88,7 @@ def runs_below(folder: Path) -> Iterator[Path]:
             reached[real] = 0 if is_run else depth
             if is_run:
                 yield here
-            if is_run or depth >= _DEEPEST:
+            if is_run or depth >= DEEPEST:
                 below.clear()
             below.sort()
             tops += [here / name for name in below if (here / name).is_symlink()]

@@ -19,7 +19,7 @@ from featscope.runs.execute import Outcome
 from featscope.runs.growing import grow
 from featscope.runs.programs import programs
 from featscope.runs.stored import read_plan
-from featscope.runs.workers import in_worker
+from featscope.runs.workers import InterruptedRunError, in_worker
 from featscope.studies import Study
 from featscope.studies.judged_sweep import VERDICTS, JudgedSweep
 from featscope.studies.sweep import MOST_POINTS, Sweep
@@ -149,4 +149,7 @@ def _how_many_programs(study: Sweep, settings: Settings) -> str:
     def say() -> str:
         return programs(next(iter(study.arms())), settings)
 
-    return in_worker(say) if settings.device == "cpu" else say()
+    try:
+        return in_worker(say) if settings.device == "cpu" else say()
+    except InterruptedRunError:
+        raise KeyboardInterrupt from None

@@ -22,6 +22,8 @@ from featscope.studies import Study
 from featscope.studies.scaling import ScalingStudy, laws_of, trend_in_words
 from featscope.trends import ClaimTrend
 
+_NAME = 24  # characters of a claim and its arm that a line has at least
+
 
 @dataclass(frozen=True)
 class _TrendArgs:
@@ -71,7 +73,7 @@ def tell_trends(study: Study, outcome: Outcome) -> None:
     with locked(outcome.folder):
         RunFolder(outcome.folder).write_json("trends.json", content)
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    console.print(_verdicts(study, trends))
+    console.print(_verdicts(study, trends, console.width))
     for key, found in trends.items():
         console.print(f"[bold]{escape(key)}[/bold]  {trend_in_words(found, ladder.name)} {laws_of(found)}".rstrip())
     print(study.story(outcome.runs, outcome.claims).found)
@@ -79,11 +81,17 @@ def tell_trends(study: Study, outcome: Outcome) -> None:
         print(how_sure)
 
 
-def _verdicts(study: ScalingStudy, trends: Mapping[str, ClaimTrend]) -> Table:
+def _verdicts(study: ScalingStudy, trends: Mapping[str, ClaimTrend], width: int) -> Table:
+    """By their first letters where words would leave the names of claims no room."""
     style = {"holds": "green", "fails": "red", "undecided": "yellow"}
-    table = Table(title=f"{study.name}: verdicts over {study.ladder.name}", box=box.SIMPLE, padding=(0, 1))
-    for heading in ("claim", *(f"{size:.12g}" for size in study.ladder.sizes)):
-        table.add_column(heading, no_wrap=heading != "claim", overflow="fold")
+    sizes, longest = [f"{size:.12g}" for size in study.ladder.sizes], max(map(len, style))
+    short = width < _NAME + 2 + sum(2 + max(longest, len(size)) for size in sizes)
+    letters = " (h holds, f fails, u undecided)" if short else ""
+    table = Table(title=f"{study.name}: verdicts over {study.ladder.name}{letters}", box=box.SIMPLE, padding=(0, 1))
+    table.add_column("claim", overflow="fold", min_width=_NAME)
+    for size in sizes:
+        table.add_column(size, overflow="fold")
     for key, found in trends.items():
-        table.add_row(escape(key), *(f"[{style[claim.verdict]}]{claim.verdict}[/]" for claim in found.claims))
+        said = [(claim.verdict, claim.verdict[0] if short else claim.verdict) for claim in found.claims]
+        table.add_row(escape(key), *(f"[{style[verdict]}]{shown}[/]" for verdict, shown in said))
     return table

@@ -12,7 +12,7 @@ from pathlib import Path
 import tyro
 
 from featscope.commands.parsing import parse
-from featscope.commands.stored import runs_below
+from featscope.commands.stored import DEEPEST, runs_below
 from featscope.options import ConfigError
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -79,7 +79,10 @@ def _newest(folder: Path) -> Path:
         return folder
     found = [run for run in runs_below(folder) if (run / "config.json").is_file()] if os.path.isdir(folder) else []
     if not found:
-        raise ConfigError(f"DIR = {str(folder)!r} holds no run: allowed is a run folder, or one below which runs are")
+        raise ConfigError(
+            f"DIR = {str(folder)!r} holds no run: allowed is a run folder, or one with runs below it, {DEEPEST} "
+            "folders deep at most"
+        )
     return max(found, key=lambda run: (run / "config.json").stat().st_mtime)
 
 

@@ -19,17 +19,15 @@ class Pace:
 
     def __init__(self, share: float, every: int | None) -> None:
         self._share, self._every = share, every
-        self._looks: list[float] = []
+        self._last: tuple[float, ...] = ()
+        self.spent = 0.0
+        """Seconds that all looks took."""
         self._began = perf_counter()
 
     def looked(self, seconds: float) -> None:
         """A look took so long."""
-        self._looks.append(seconds)
-
-    @property
-    def spent(self) -> float:
-        """Seconds that all looks took."""
-        return sum(self._looks)
+        self._last = (*self._last[-1:], seconds)
+        self.spent += seconds
 
     @property
     def elapsed(self) -> float:
@@ -40,7 +38,7 @@ class Pace:
         """Whether to look after ``step``, counted from 1."""
         if self._every is not None:
             return step % self._every == 0
-        elapsed, look = self.elapsed, max(self._looks[-2:], default=0.0)
+        elapsed, look = self.elapsed, max(self._last, default=0.0)
         if self.spent + look > self._share * elapsed:
             return False
         seconds = (elapsed - self.spent) / step

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -25,7 +24,7 @@ from featscope.runs.environment import environment, module_of
 from featscope.runs.folder import RunFolder
 from featscope.runs.progress import ProgressBoard, Show, parts
 from featscope.runs.shard import Shard, ShardResult
-from featscope.runs.workers import InterruptedRunError, Trainer, at_a_time, stop_on_signals
+from featscope.runs.workers import InterruptedRunError, Stop, Trainer, at_a_time, stop_on_signals
 from featscope.threads import compute_with_one_thread, cores
 
 _LOST_WORKERS = 5  # that one shard may cost before the run gives up; a lost shard begins anew, with the same draws
@@ -137,8 +136,8 @@ def _train(ray: Any, folder: RunFolder, shards: Sequence[Shard], device: str, sh
     watched = ProgressBoard(parts([shard.arm for shard in shards]), folder.path, show, can_pause=False)
     remote = ray.remote(num_cpus=1, num_gpus=int(device != "cpu"), max_retries=_LOST_WORKERS)(_in_worker)
     results: dict[int, ShardResult] = {}
-    stop = threading.Event()
-    with watched as board, stop_on_signals(stop, board, "stopping ..."):
+    stop = Stop(watched, "stopping ...")
+    with watched as board, stop_on_signals(stop):
         waiting = {}
         for place, shard in enumerate(shards):
             if shard.finished(folder):

@@ -5,11 +5,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
-from importlib.metadata import packages_distributions, version
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,13 @@ def environment(device: str, module: str = "featscope") -> dict[str, Any]:
     """Versions, machine and revision, for ``environment.json``; ``module`` is the one that the study is of."""
     packages = ["featscope", "torch", "numpy", "scipy", "xarray", "scikit-learn"]
     needed_by_some = ("transformers", "tokenizers", "datasets", "featscope-retriever")
-    packages += [name for name in needed_by_some if find_spec(name.replace("-", "_")) is not None]
+    versions = {name: version(name) for name in packages}
+    for name in needed_by_some:
+        with suppress(PackageNotFoundError):  # a folder of this name that can be imported is not the package
+            versions[name] = version(name)
     return {
         "python": sys.version.split()[0],
-        "packages": {name: version(name) for name in packages},
+        "packages": versions,
         "platform": platform.platform(),
         "processor": _processor(),
         "cores": cores(),

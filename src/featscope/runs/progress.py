@@ -5,7 +5,6 @@ import json
 import os
 import socket
 import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -59,7 +58,7 @@ def parts(arms: Sequence[Any]) -> list[Part]:
 
 
 class ProgressBoard:
-    """Shows how far each arm is; workers report to it from their threads.
+    """Shows how far each arm is; what workers report is told to it by the process that waits for them.
 
     Args:
         arms: in the order of the story.
@@ -82,7 +81,6 @@ class ProgressBoard:
         self._events: list[tuple[float, str]] = []
         self._state = "running"
         self._start, self._waited, self._since = time.monotonic(), 0.0, 0.0
-        self._lock = threading.Lock()
         self._last_line = self._last_file = time.monotonic()
         self._last_event = dict.fromkeys(self._steps, 0.0)
         self._bar: Progress | None = None
@@ -120,30 +118,29 @@ class ProgressBoard:
     def advance(self, arm: str, steps: float, status: str) -> None:
         """``steps`` more steps of ``arm`` are done; ``status`` says loss and stage."""
         now = time.monotonic()
-        with self._lock:
-            self._done[arm] += steps
-            if status in ("starting", "resumed"):
-                self._found[arm] += steps
-            if arm not in self._began:
-                self._began[arm] = now - self._waited
-                self._note(f"{arm} begins" if status != "resumed" else f"{arm} goes on")
-            self._status[arm] = status or self._status[arm]
-            total = self._steps[arm]
-            ended = self._done[arm] >= total - 0.5 and self._done[arm] - steps < total - 0.5
-            if ended:
-                self._note(f"{arm} has done its steps")
-            spent = now - self._waited - self._began[arm]
-            rate = (self._done[arm] - self._found[arm]) / spent if spent > 0 else 0.0
-            text = f"{rate:6.1f} steps/s  {status}"
-            if self._bar is not None:
-                self._bar.update(self._tasks[arm], completed=self._done[arm], status=text)
-            elif self._show == "bar" and now - self._last_line > _SECONDS_BETWEEN_LINES:
-                self._last_line = now
-                place = f"{self._place[arm]} of {len(self._arms)}"
-                print(f"{arm} ({place}): {self._done[arm]:.0f}/{total} {text}", file=sys.stderr, flush=True)
-            elif self._show == "json" and (ended or now - self._last_event[arm] > _SECONDS_BETWEEN_EVENTS):
-                self._last_event[arm] = now
-                self._tell("progress", **self._of(self._arms[self._place[arm] - 1]), seconds_left=self._left())
+        self._done[arm] += steps
+        if status in ("starting", "resumed"):
+            self._found[arm] += steps
+        if arm not in self._began:
+            self._began[arm] = now - self._waited
+            self._note(f"{arm} begins" if status != "resumed" else f"{arm} goes on")
+        self._status[arm] = status or self._status[arm]
+        total = self._steps[arm]
+        ended = self._done[arm] >= total - 0.5 and self._done[arm] - steps < total - 0.5
+        if ended:
+            self._note(f"{arm} has done its steps")
+        spent = now - self._waited - self._began[arm]
+        rate = (self._done[arm] - self._found[arm]) / spent if spent > 0 else 0.0
+        text = f"{rate:6.1f} steps/s  {status}"
+        if self._bar is not None:
+            self._bar.update(self._tasks[arm], completed=self._done[arm], status=text)
+        elif self._show == "bar" and now - self._last_line > _SECONDS_BETWEEN_LINES:
+            self._last_line = now
+            place = f"{self._place[arm]} of {len(self._arms)}"
+            print(f"{arm} ({place}): {self._done[arm]:.0f}/{total} {text}", file=sys.stderr, flush=True)
+        elif self._show == "json" and (ended or now - self._last_event[arm] > _SECONDS_BETWEEN_EVENTS):
+            self._last_event[arm] = now
+            self._tell("progress", **self._of(self._arms[self._place[arm] - 1]), seconds_left=self._left())
         self.beat()
 
     def beat(self) -> None:
@@ -170,11 +167,10 @@ class ProgressBoard:
 
     def say(self, text: str) -> None:
         """One line that stays."""
-        with self._lock:
-            if self._bar is not None:
-                self._bar.console.print(text, highlight=False)
-            else:
-                print(text, file=sys.stderr, flush=True)
+        if self._bar is not None:
+            self._bar.console.print(text, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
 
     def _left(self) -> float | None:
         """Seconds that are left, pauses aside: arms on their way go on at their own pace, those to come at that of

@@ -113,11 +113,12 @@ def train_all(folder: RunFolder, shards: Sequence[Shard], device: str, show: Sho
     if workers > 1:
         with _may_be_unfit_for_forking():
             return _in_workers(compute, len(shards), workers, watched(), names)
-    stop, board, threads = threading.Event(), watched(), torch.get_num_threads()
+    board, threads = watched(), torch.get_num_threads()
+    stop = Stop(board)
     torch.set_num_threads(cores())
     keep_freed_memory()
     asks = _Patient(board, stop)
-    with board, stop_on_signals(stop, board):
+    with board, stop_on_signals(stop):
         try:
             return [
                 compute(i, asks, lambda steps, status, i=i: board.advance(names[i], steps, status))  # type: ignore[misc]
@@ -142,10 +143,35 @@ def _may_be_unfit_for_forking() -> Iterator[None]:
             raise
 
 
+class Stop:
+    """Whether a run is to end. Handlers of signals say so, which may interrupt whoever holds a lock: it has none.
+
+    Args:
+        board: where it is told, by those who ask.
+        saying: what is told.
+    """
+
+    def __init__(self, board: ProgressBoard, saying: str = STOPPING) -> None:
+        self._board, self._saying, self._told = board, saying, False
+        self.asked = False
+
+    def set(self) -> None:
+        """From now on."""
+        self.asked = True
+
+    def is_set(self) -> bool:
+        """Whether it is; the first time that it is, it is told."""
+        if self.asked and not self._told:
+            self._told = True
+            with suppress(OSError):  # the terminal may be gone
+                self._board.say(self._saying)
+        return self.asked
+
+
 class _Patient:
     """Whether training in this process is to stop, asked after every step; it waits here while a pause is asked for."""
 
-    def __init__(self, board: ProgressBoard, stop: threading.Event) -> None:
+    def __init__(self, board: ProgressBoard, stop: Stop) -> None:
         self._board, self._stop, self._looked = board, stop, 0.0
 
     def __call__(self) -> bool:
@@ -160,10 +186,15 @@ class _Patient:
 
 
 def in_worker(compute: Callable[[], T]) -> T:
-    """The result of ``compute`` in a worker of its own, so that this process stays fit for forking."""
+    """The result of ``compute`` in a worker of its own, so that this process stays fit for forking.
+
+    Raises:
+        InterruptedRunError: Ctrl-C or a termination signal, which does not wait for it.
+    """
     if worker_count("cpu") > 1:
         with _may_be_unfit_for_forking():
-            return _in_workers(lambda index, stopped, progress: compute(), 1, 1, ProgressBoard(), [""])[0]
+            alone = ProgressBoard()
+            return _in_workers(lambda index, stopped, progress: compute(), 1, 1, alone, [""], heeds=False)[0]
     return compute()
 
 
@@ -173,10 +204,14 @@ def _in_workers(
     workers: int,
     board: ProgressBoard,
     names: Sequence[str],
+    *,
+    heeds: bool = True,
 ) -> list[T]:
+    """Results in order; workers whose work ``heeds`` no stop are killed where one is asked for."""
     fork = multiprocessing.get_context("fork")
-    stop, reports, pause = fork.Event(), fork.SimpleQueue(), fork.RawValue(ctypes.c_bool, False)
-    work = _Work(compute, stop, pause, reports)  # handed over by the fork: another thread may have a pool of its own
+    ends, reports, pause = fork.Event(), fork.SimpleQueue(), fork.RawValue(ctypes.c_bool, False)
+    stop = Stop(board, STOPPING if heeds else "stopping ...")
+    work = _Work(compute, ends, pause, reports)  # handed over by the fork: another thread may have a pool of its own
 
     def show() -> None:
         while not reports.empty():
@@ -184,14 +219,17 @@ def _in_workers(
             board.advance(names[index], steps, status)
         wish = board.wish()
         pause.value = wish == "pause"
-        if wish == "stop" and not stop.is_set():
+        if wish == "stop":
             stop.set()
-            board.say(STOPPING)
+        if stop.is_set() and not ends.is_set():
+            ends.set()
+            if not heeds:
+                _kill_workers()
         board.beat()
 
     try:
         with (
-            stop_on_signals(stop, board),
+            stop_on_signals(stop),
             ProcessPoolExecutor(workers, mp_context=fork, initializer=_begin, initargs=(os.getpid(), work)) as pool,
         ):
             futures = [pool.submit(_compute, index) for index in range(count)]  # forks, before any thread is begun
@@ -201,18 +239,16 @@ def _in_workers(
                         show()
                     show()
             except BaseException:  # nobody reads what is told any more: the pool would wait until all is trained
-                stop.set()
+                ends.set()
                 raise
-    except BrokenProcessPool:  # one was killed before the last had its work
-        raise InterruptedRunError(_KILLED) from None
-    return _results(futures)
+        return _results(futures)
+    except BrokenProcessPool:
+        raise InterruptedRunError(*([] if stop.asked and not heeds else [_KILLED])) from None
 
 
 def _results(futures: Sequence["Future[T]"]) -> list[T]:
     errors = [error for future in futures if (error := future.exception()) is not None]
     for error in errors:
-        if isinstance(error, BrokenProcessPool):
-            raise InterruptedRunError(_KILLED) from None
         if not isinstance(error, StoppedError):
             raise error
     if errors:
@@ -262,7 +298,7 @@ def _compute(index: int) -> Any:
 
 
 @contextmanager
-def stop_on_signals(stop: Any, board: ProgressBoard, saying: str = STOPPING) -> Iterator[None]:
+def stop_on_signals(stop: Stop) -> Iterator[None]:
     """Let Ctrl-C, termination and the end of the terminal stop training between two steps.
 
     The second such signal ends it at once, and workers with it; what was saved before is kept.
@@ -272,13 +308,10 @@ def stop_on_signals(stop: Any, board: ProgressBoard, saying: str = STOPPING) -> 
         return
 
     def handle(number: int, frame: object) -> None:
-        if stop.is_set():
-            for worker in multiprocessing.active_children():
-                worker.kill()
+        if stop.asked:
+            _kill_workers()
             raise KeyboardInterrupt
         stop.set()
-        with suppress(OSError):  # the terminal may be gone
-            board.say(saying)
 
     heeded = [number for number in _STOP if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores one
     previous = {number: signal.signal(number, handle) for number in heeded}
@@ -287,3 +320,8 @@ def stop_on_signals(stop: Any, board: ProgressBoard, saying: str = STOPPING) -> 
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _kill_workers() -> None:
+    for worker in multiprocessing.active_children():
+        worker.kill()

@@ -10,9 +10,15 @@ import xarray as xr
 from jaxtyping import Float32
 from torch import Tensor
 
+from featscope.options import ConfigError
+
 _NAME = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff][^\x00-\x1f\x7f/]*(?<! )")  # as a NetCDF file takes it
 _LONGEST_NAME = 240  # bytes: of the 256 that it may have, the library takes some itself
 _OWN_AXES = ("replica", "step")
+
+
+class MeasurementError(ConfigError, ValueError):
+    """What a study measured cannot be kept; the message says why, and the cure."""
 
 
 class Measurement(NamedTuple):
@@ -49,7 +55,7 @@ def three_digits(values: Float32[Tensor, "*shape"]) -> Float32[Tensor, "*shape"]
 def require_other_names(names: Iterable[str], known: Container[str]) -> None:
     """Raise `ValueError` if one of ``names`` is ``known``: what is measured under it would take the other's place."""
     if twice := next((name for name in names if name in known), None):
-        raise ValueError(
+        raise MeasurementError(
             f"{twice!r} is measured twice, and one would be lost: a name is that of one series, or of one value of the "
             "start or the end. Measure it once, or rename one"
         )
@@ -78,7 +84,7 @@ class Record:
         if self.steps and (changed := measurements.keys() ^ self._series.keys()):
             name = min(changed)
             when = "and was not before" if name in measurements else "no more, and was before"
-            raise ValueError(
+            raise MeasurementError(
                 f"{name!r} is measured at step {step} {when}: expected the same series at every look. Give NaN where "
                 "there is nothing to measure"
             )
@@ -108,14 +114,14 @@ class Record:
         values, about, dims, units = measurement
         if len(dims) != values.ndim - 1:
             shape = list(values.shape)
-            raise ValueError(
+            raise MeasurementError(
                 f"{name!r} has the shape {shape}: expected [replica] and an axis for each name in its dims = {dims}"
             )
         _require_storable(name, measurement, (*leading, *dims))
         for axis, size in zip(("replica", *dims), values.shape, strict=True):
             if self._sizes.setdefault(axis, size) != size:
                 cure = "Give one value a replica" if axis == "replica" else "Give one of these axes another name"
-                raise ValueError(
+                raise MeasurementError(
                     f"{name!r} has {size} entries along {axis!r}: expected {self._sizes[axis]}, as all has that is "
                     f"measured along it. {cure}"
                 )
@@ -168,25 +174,27 @@ class Record:
 
 
 def _require_storable(name: Any, measurement: Measurement, axes: Sequence[Any]) -> None:
-    """Raise `ValueError` unless a NetCDF file can hold a measurement under its name and along its axes."""
+    """Raise `MeasurementError` unless a NetCDF file can hold a measurement under its name and along its axes."""
     for one in (name, *axes):
         if not (isinstance(one, str) and _NAME.fullmatch(one) and len(one.encode()) <= _LONGEST_NAME):
             which = f"{name!r} is measured" if one is name else f"{name!r} is measured along {one!r}"
-            raise ValueError(
+            raise MeasurementError(
                 f"{which}, which no NetCDF file takes for a name: expected a letter, a digit or _, then anything but / "
                 f"and control characters, no space at the end, {_LONGEST_NAME} bytes at most. Rename it"
             )
     if name in _OWN_AXES or len(set(axes)) < len(axes):
-        raise ValueError(
+        raise MeasurementError(
             f"{name!r} is measured along {', '.join(axes)}: expected different axes, and another name than "
             f"{' and '.join(_OWN_AXES)}. Rename one in its dims, or the series"
         )
     values, about, _, units = measurement
     if values.is_complex() or (values.is_floating_point() and values.element_size() < torch.float32.itemsize):
         cure = "its real and its imaginary part, each by itself" if values.is_complex() else "values.float()"
-        raise ValueError(
+        raise MeasurementError(
             f"{name!r} is of {values.dtype}: expected truths, whole numbers, float32 or float64. Give {cure}"
         )
     for field, said in (("about", about), ("units", units)):
         if not isinstance(said, str):
-            raise ValueError(f"{name!r} has {field} = {said!r}: expected words. Leave it out where there are none")
+            raise MeasurementError(
+                f"{name!r} has {field} = {said!r}: expected words. Leave it out where there are none"
+            )
