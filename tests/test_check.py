@@ -11,7 +11,9 @@ import torch
 from featscope.check import check
 from featscope.claims import POSITIVE, bound, identity
 from featscope.figures import Bars, Figure
+from featscope.options import ConfigError
 from featscope.studies import Arm, Axis, Story, last
+from featscope.studies.base import require_different_names
 from featscope.training import SGD, Measurement
 from swept import Noisy, Pull
 
@@ -439,13 +441,21 @@ class Actor(Sound):
 
     def arms(self):
         pulled, other = super().arms()
-        object.__setattr__(other, "role", "contol")  # as it comes without the type checks of tests
-        return [pulled, other]
+        return [pulled, replace(other, role="contol")]
 
 
-def test_a_role_that_is_not_there_is_named_with_the_nearest(monkeypatch):
+def test_a_role_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as it comes without the type checks of tests
+    with pytest.raises(ConfigError, match=r"Arm\.role = 'contol' is out of range: allowed is 'arm', 'control' or 'ref"):
+        Actor().arms()
+
+
+def test_what_is_no_arm_is_refused_and_so_is_what_is_no_recipe(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-    assert problems(Actor()) == ["the arm 'other' has the role 'contol': did you mean 'control'?"]
+    with pytest.raises(ConfigError, match=r"Arm\.recipe = None is out of range: allowed is a dataclass of options"):
+        Arm("a", None, "nothing is built")
+    with pytest.raises(ConfigError, match="gave 'a': allowed are Arms"):
+        require_different_names(["a"])
 
 
 class Twice(Sound):

@@ -468,6 +468,10 @@ def test_another_kind_of_part_is_named_last_before_its_own_options(tmp_path, mon
 def test_the_command_that_goes_on_is_read_where_a_part_is_of_another_kind(tmp_path, monkeypatch, out, typed):
     monkeypatch.chdir(tmp_path)
     kind = ["optimizer:torch-optimizer", "--optimizer.lr", "0.01"]
+    if typed == ["--resume"] and not out:
+        with pytest.raises(ConfigError, match="--resume needs --out"):
+            commands.study_options("run", "decoupling", [*typed, *kind])
+        return
     chosen, folder, again = commands.study_options("run", "decoupling", [*typed, "--seed", "1", *out, *kind])
     folder.mkdir(parents=True)
     (folder / "config.json").touch()

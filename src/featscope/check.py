@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from featscope.options import ConfigError, alike
 from featscope.own_code import nearest, said
 from featscope.runs.checked_json import Place
 from featscope.studies import Arm, Study
-from featscope.studies.base import Assay, Role
+from featscope.studies.base import Assay
 from featscope.studies.summaries import identities
 from featscope.testing import measure
 from featscope.training import Experiment
@@ -322,8 +322,6 @@ def _names(study: Study, arms: Sequence[Arm], on: Mapping[Test, Sequence[str]]) 
         options = list(numeric_options(arm.recipe))
         for option in _unknown_options(arm):
             yield f"the arm {arm.name!r} is over {option!r}, which its recipe does not have{nearest(option, options)}"
-        if arm.role not in get_args(Role):
-            yield f"the arm {arm.name!r} has the role {arm.role!r}{nearest(arm.role, get_args(Role))}"
         if arm.label and not 1 <= len(arm.label.split()) <= 4:
             yield f"the arm {arm.name!r} is labelled {arm.label!r}: allowed are 1 to 4 words"
         if not arm.label and set("-=") & set(arm.name):

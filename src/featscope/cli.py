@@ -79,6 +79,7 @@ COMMANDS: Mapping[str, Place] = {
 }
 """All commands by their words. Their modules are imported when they are asked for: most need torch, some do not."""
 _LONGEST_WORD = 4096  # as of a path
+_OF_FOLDERS = {"report", "open", "judge", "compare", "export", "ledger", "watch"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -142,6 +143,9 @@ def _answer(words: list[str], alone: bool) -> int:
 def _require_readable(words: Sequence[str]) -> None:
     """Refuse what nobody typed, before it is printed back."""
     for before, word in zip(("", *words), words, strict=False):
+        if not word and (before == "--out" or (words[0] in _OF_FOLDERS and not before.startswith("-"))):
+            where = "--out" if before == "--out" else "DIR"
+            raise ConfigError(f"{where} = '' is empty, as an unset variable of a shell is: give it, or leave it out")
         if len(word) > _LONGEST_WORD:
             where = before if before.startswith("--") else "a word"
             raise ConfigError(

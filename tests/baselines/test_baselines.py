@@ -135,3 +135,19 @@ def test_tangent_features_are_of_a_network_in_evaluation_mode_with_one_answer():
     assert network[2].training
     with pytest.raises(ValueError, match=r"network gives answers of shape \[2\] a sample: allowed is one"):
         TangentFeatures(nn.Linear(4, 2)).fit_transform(samples)
+
+
+def test_a_feature_machine_does_not_mind_where_samples_are_or_how_large():
+    x, y = np.random.default_rng(0).normal(size=(120, 4)), np.arange(120) % 2
+    x[:, 0] += 3 * y
+    near, far = (RecursiveFeatureMachine(bandwidth=3.0).fit(x + shift, y) for shift in (0.0, 1e8))
+    assert far.score(x + 1e8, y) == near.score(x, y) > 0.9
+    tiny = RecursiveFeatureMachine(bandwidth=3e-11).fit(x * 1e-11, y)
+    assert tiny.score(x * 1e-11, y) == near.score(x, y)
+    np.testing.assert_allclose(tiny.matrix_, near.matrix_, rtol=1e-4, atol=1e-6)
+
+
+def test_a_bandwidth_that_reaches_no_other_sample_is_refused():
+    x = np.random.default_rng(0).normal(size=(20, 4)) * 1e6
+    with pytest.raises(ValueError, match=r"bandwidth = 10.0 is too small for samples \S+ apart"):
+        RecursiveFeatureMachine().fit(x, np.arange(20) % 2)

@@ -2,6 +2,7 @@
 
 import sys
 from collections import OrderedDict
+from contextlib import nullcontext
 from copy import deepcopy
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType, SimpleNamespace
@@ -23,6 +24,16 @@ from featscope.training.batch_norm import estimate_statistics
 
 PRUNING = MagnitudePruning(0.5, "entry", "straight-through")
 STEPS = sys.modules["torch.optim.optimizer"]
+
+
+def lightnings(**about) -> SimpleNamespace:
+    """A trainer of Lightning's, as far as the callback asks it, that computes in float32 on the processor."""
+    about.setdefault("callbacks", [])
+    return SimpleNamespace(
+        precision_plugin=SimpleNamespace(forward_context=nullcontext, convert_input=lambda batch: batch),
+        strategy=SimpleNamespace(batch_to_device=lambda batch, dataloader_idx: batch),
+        **about,
+    )
 
 
 def network() -> nn.Sequential:
@@ -279,7 +290,7 @@ RESUMED = pytest.mark.parametrize(("done", "began"), [(0, False), (1, False), (2
 @RESUMED
 def test_lightning_s_callback_tells_the_pruner_of_the_steps_before(lightning_callback, done, began):
     watch = lightning_callback(batches(), pruning=LATE)
-    watch.on_train_start(SimpleNamespace(loggers=[], callback_metrics={}, global_step=done), network())
+    watch.on_train_start(lightnings(loggers=[], callback_metrics={}, global_step=done), network())
     assert (watch.watch.pruner.step, watch.watch.pruner.began) == (done, began)
     assert (watch.watch.monitor.steps, watch.watch.monitor._record.steps) == (done, [done])
 
@@ -356,9 +367,7 @@ def steps_of(callback, automatic: bool, batches_a_step: int, told: bool) -> tupl
     """
     net, began, losses = network(), [], []
     logger = SimpleNamespace(log_metrics=lambda found, step: losses.append(found.get("featscope/loss")))
-    trainer = SimpleNamespace(
-        loggers=[logger], callback_metrics={}, global_step=0, accumulate_grad_batches=batches_a_step
-    )
+    trainer = lightnings(loggers=[logger], callback_metrics={}, global_step=0, accumulate_grad_batches=batches_a_step)
     net.automatic_optimization = automatic
     watch = callback(batches(), pruning=MagnitudePruning(0.5, "entry", "straight-through", start=2), every=1)
     watch.on_train_start(trainer, net)
@@ -388,7 +397,7 @@ def test_in_lightning_a_resumed_pruning_goes_on_from_its_own_count(lightning_cal
     """Lightning counts what each of its optimizers does in a batch, and nothing of another's."""
 
     def trainer(steps: int) -> SimpleNamespace:
-        return SimpleNamespace(loggers=[], callback_metrics={}, global_step=steps, accumulate_grad_batches=1)
+        return lightnings(loggers=[], callback_metrics={}, global_step=steps, accumulate_grad_batches=1)
 
     def resumed(checkpoint: dict) -> Pruner:
         second = lightning_callback(batches(), pruning=LATE)
@@ -417,7 +426,7 @@ class Manual:
         self.net = network()
         self.net.automatic_optimization = False
         self.optimizers = [make(self.net) for make in optimizers]
-        self.trainer = SimpleNamespace(loggers=[], callback_metrics={}, global_step=0, train_dataloader=[batches()])
+        self.trainer = lightnings(loggers=[], callback_metrics={}, global_step=0, train_dataloader=[batches()])
         self.trainer.optimizers = self.optimizers
         self.watch = callback(batches(), pruning=PRUNING, every=100)
         self.watch.on_train_start(self.trainer, self.net)
@@ -497,7 +506,7 @@ def test_in_lightning_it_comes_after_what_changes_the_model_at_the_end_and_befor
 
 def test_in_lightning_a_training_without_pruning_that_is_resumed_goes_on_from_its_own_count(lightning_callback):
     first, second, checkpoint, net = lightning_callback(batches()), lightning_callback(batches()), {}, network()
-    trainer = SimpleNamespace(loggers=[], callback_metrics={}, global_step=0, accumulate_grad_batches=1)
+    trainer = lightnings(loggers=[], callback_metrics={}, global_step=0, accumulate_grad_batches=1)
     net.automatic_optimization = False
     first.on_train_start(trainer, net)
     first.on_train_batch_start(trainer, net, None, 0)
@@ -512,7 +521,7 @@ def test_in_lightning_a_checkpoint_has_the_steps_of_every_part_and_is_forgotten_
     lightning_callback,
 ):
     net, checkpoint, done = network(), {}, {"": 3, "0": 5}
-    trainer = SimpleNamespace(loggers=[], callback_metrics={}, global_step=0)
+    trainer = lightnings(loggers=[], callback_metrics={}, global_step=0)
     for of in done:
         watch, trainer.global_step = lightning_callback(batches(), of=of), done[of]
         watch.on_train_start(trainer, net)
@@ -530,7 +539,7 @@ def test_in_lightning_a_checkpoint_has_the_steps_of_every_part_and_is_forgotten_
 
 def test_in_lightning_a_step_of_a_training_that_broke_off_is_none_of_the_next(lightning_callback):
     net, watch = network(), lightning_callback(batches())
-    trainer = SimpleNamespace(loggers=[], callback_metrics={}, global_step=0, accumulate_grad_batches=2)
+    trainer = lightnings(loggers=[], callback_metrics={}, global_step=0, accumulate_grad_batches=2)
     net.automatic_optimization = True
     for breaks in (True, False):
         watch.on_train_start(trainer, net)
@@ -609,7 +618,7 @@ def test_in_lightning_another_s_optimizer_of_pruned_parameters_uncovers_them_for
 
 def test_a_training_of_lightning_s_that_breaks_off_keeps_its_weights_and_what_was_seen(lightning_callback, tmp_path):
     net = network()
-    trainer = SimpleNamespace(loggers=[], callback_metrics={}, global_step=0, accumulate_grad_batches=1)
+    trainer = lightnings(loggers=[], callback_metrics={}, global_step=0, accumulate_grad_batches=1)
     watch = lightning_callback(batches(), at="2", pruning=PRUNING, every=100, out=tmp_path / "run")
     watch.on_exception(trainer, net, KeyboardInterrupt())  # before anything was watched
     watch.on_train_start(trainer, net)
@@ -807,3 +816,97 @@ def test_a_step_of_a_trainer_s_training_that_broke_off_is_none_of_the_next():
         else:
             watch.on_step_begin(None, None, None)
     assert watch.watch.monitor.steps == 0
+
+
+def test_in_lightning_the_trainer_s_batches_come_as_its_steps_have_them(lightning_callback):
+    """Modules may scale them in a hook, and looks and statistics would be of what the network never sees."""
+    trainer = lightnings(loggers=[], callback_metrics={}, global_step=0, val_dataloaders=[batches()])
+    trainer.strategy.batch_to_device = lambda batch, dataloader_idx: (batch[0] / 10 - 1, batch[1])
+    watch = lightning_callback(every=1)
+    watch.on_train_start(trainer, network())
+    for (seen, _), (raw, _) in zip(watch.watch.monitor._held.batches, batches(), strict=False):
+        assert torch.equal(seen, raw / 10 - 1)
+    own = lightning_callback(batches(), every=1)
+    own.on_train_start(trainer, network())
+    assert torch.equal(own.watch.monitor._held.batches[0][0], batches()[0][0])
+
+
+def test_in_lightning_the_last_look_is_of_averaged_weights(lightning_callback):
+    class EMAWeightAveraging:
+        """What comes last in Lightning, and changes the weights."""
+
+    trainer = lightnings(loggers=[], callback_metrics={}, global_step=0, val_dataloaders=[batches()])
+    trainer.callbacks, trainer.train_dataloader = [EMAWeightAveraging()], [batches()]
+    watch, net = lightning_callback(every=1), network()
+    watch.on_train_start(trainer, net)
+    net.automatic_optimization, trainer.accumulate_grad_batches = True, 1
+    watch.on_before_optimizer_step(trainer, net, None)
+    watch.on_train_batch_end(trainer, net, {"loss": torch.tensor(1.0)}, batches()[0], 0)
+    before = dict(watch.watch.monitor.latest)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)))
+    watch.on_train_end(trainer, net)
+    fresh = Monitor(net, batches()).latest
+    assert watch.watch.monitor.latest["effective_rank"] == pytest.approx(fresh["effective_rank"])
+    assert before["effective_rank"] != pytest.approx(fresh["effective_rank"])
+    assert watch.watch.monitor._record.steps == [0, 1]
+
+
+def test_below_the_head_is_found_within_an_adapter():
+    pytest.importorskip("transformers")
+    from featscope.integrations.trainer import _below_the_head
+
+    class Llama(nn.Module):
+        base_model_prefix = "model"
+
+        def __init__(self):
+            super().__init__()
+            self.model, self.head = nn.Linear(2, 2), nn.Linear(2, 1)
+
+    class Adapter(nn.Module):
+        """Passes attributes on, as PEFT's do."""
+
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def __getattr__(self, name):
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                return getattr(self.model, name)
+
+    assert _below_the_head(Llama()) == "model"
+    assert _below_the_head(Adapter(Llama())) == "model.model"
+    assert Adapter(Llama()).base_model_prefix == "model"
+    assert _below_the_head(nn.Linear(2, 2)) == ""
+
+
+def test_what_ends_a_pruned_training_changes_statistics_alone():
+    class Counting(nn.Module):
+        """Counts samples, as a memory bank or a queue moves."""
+
+        def __init__(self):
+            super().__init__()
+            self.norm, self.layer = nn.BatchNorm1d(6), nn.Linear(6, 3)
+            self.register_buffer("seen", torch.zeros(()))
+
+        def forward(self, x):
+            self.seen += len(x)
+            return self.layer(self.norm(x))
+
+    x = torch.randn(12, 6, generator=torch.Generator().manual_seed(0)) + 3
+    net, held_out = Counting(), [(x, torch.arange(12) % 3)]
+    draws = torch.Generator().manual_seed(0)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*held_out[0]), 4, True, generator=draws)
+    watch = Watch(net, held_out, lambda *_: None, PRUNING)
+    for batch in held_out * 3:
+        watch.before_loss(batch)
+        net(batch[0]).sum().backward()
+        watch.after_step(None)
+    seen, state = net.seen.clone(), draws.get_state()
+    watch.finish(loader)
+    assert torch.equal(net.seen, seen)
+    assert torch.equal(draws.get_state(), state)
+    assert net.norm.running_mean.mean() == pytest.approx(3, abs=0.5)

@@ -1,6 +1,7 @@
 """A training of one's own, watched in a plain loop."""
 
 import json
+import math
 import random
 import warnings
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from torch import nn
 
 from featscope.evaluation import leave_one_out_labels
 from featscope.integrations import Monitor
+from featscope.integrations.mean_loss import MeanLoss
 from featscope.integrations.pace import Pace, round_up
 from featscope.integrations.undisturbed import undisturbed
 from featscope.modules import unwrapped
@@ -439,3 +441,22 @@ def test_a_last_batch_of_one_that_a_model_squeezes_is_refused_by_name():
 
     with pytest.raises(ValueError, match=r"features have shape \[3\] for 65 samples, allowed is \[sample, dimension\]"):
         Monitor(Squeezing(4, 3), list(torch.randn(65, 4).split(64)), samples=65, reduce=lambda output: output)
+
+
+def test_the_mean_loss_of_many_steps_is_the_mean():
+    mean = MeanLoss()
+    for _ in range(200_000):
+        mean.add(torch.tensor(0.1))
+    assert mean.take() == pytest.approx(0.1, rel=1e-6)
+    assert math.isnan(mean.take())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_default_precision_of_half_is_none_of_the_records(dtype):
+    net, x = nn.Linear(4, 3), torch.randn(8, 4)
+    torch.set_default_dtype(dtype)
+    try:
+        found = Monitor(net, [(x, torch.arange(8) % 2)]).latest
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert 1 <= found["effective_rank"] <= 3

@@ -13,3 +13,7 @@ def test_maps_keep_distances_that_fit_in_the_plane():
     near, far = (np.linalg.norm(points[0] - points[i]) for i in (1, 2))
     assert near == pytest.approx(1 - np.cos(0.3), abs=0.02)
     assert far == pytest.approx(2, rel=0.05)
+
+
+def test_a_single_point_has_a_place():
+    assert placed(np.ones((1, 1))).shape == (1, 2)

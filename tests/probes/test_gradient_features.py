@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from featscope.probes import (
     average_gradient_outer_product,
     gradient_features,
+    layer_agreement,
     matrix_agreement,
     nice_neurons,
     simplified_gradient,
@@ -170,3 +171,40 @@ def test_a_layer_behind_torch_compile_is_read_as_it_was_written():
     expected = simplified_gradient_of_layer(plain, [(x, y)], at="0")
     for at in ("0", "_orig_mod.0"):
         assert simplified_gradient_of_layer(compiled, [(x, y)], at=at).equal(expected)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_directions_come_by_how_many_they_hold(seed):
+    gradients = torch.randn(200, 6, generator=torch.Generator().manual_seed(seed))
+    found = gradient_features(gradients, cone=0.15)
+    assert found.shares.tolist() == sorted(found.shares.tolist(), reverse=True)
+    for place, share in enumerate(found.shares):
+        held = gradients[found.owner == place]
+        assert len(held) == round(200 * float(share))
+        cosines = (torch.nn.functional.normalize(held, dim=1) @ found.directions[place]).abs()
+        assert (cosines > 1 - 0.15 - 1e-6).all()
+
+
+def test_a_mean_that_holds_fewer_than_the_gradient_it_is_around_does_not_end_the_search():
+    for seed in range(60):
+        gradients = torch.randn(300, 5, generator=torch.Generator().manual_seed(seed))
+        unit = torch.nn.functional.normalize(gradients, dim=1)
+        most = int(((unit @ unit.mT).abs() > 0.9).sum(1).max())
+        assert (len(gradient_features(gradients, cone=0.1, least=0.05).directions) > 0) >= (most >= 15)
+
+
+def test_what_is_read_of_a_layer_in_training_mode_does_not_change_it():
+    layer = torch.nn.utils.parametrizations.spectral_norm(nn.Linear(2, 3))
+    net = nn.Sequential(layer, nn.ReLU()).train()
+    before = {name: buffer.clone() for name, buffer in net.named_buffers()}
+    simplified_gradient_of_layer(net, [(X, Y)], at="0")
+    layer_agreement(net, [X], at="0", output=net)
+    assert before
+    assert all(torch.equal(buffer, before[name]) for name, buffer in net.named_buffers())
+    assert net.training
+
+
+def test_a_module_that_works_in_place_has_an_outer_product():
+    net = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(2, 1))
+    after = nn.Sequential(nn.ReLU(), net[1])
+    assert torch.equal(average_gradient_outer_product(net, [X]), average_gradient_outer_product(after, [X]))

@@ -124,6 +124,11 @@ def test_a_file_of_an_older_version_has_neither_times_nor_history():
     assert with_history(elsewhere(python="3.13.0"), HERE)["history"] == [HERE | {"since": None}]
 
 
+def _forget_a_shard(out: Path) -> None:
+    """So that something is to be computed."""
+    next((out / "checkpoint").glob("*.safetensors")).unlink()
+
+
 def test_a_mixed_run_says_so_in_the_terminal_and_on_the_page(tmp_path, monkeypatch, capfd):
     out = tmp_path / "run"
     monkeypatch.setattr("featscope.commands.run.report_run", lambda out: report_run(out, Pull()))
@@ -141,6 +146,10 @@ def test_a_mixed_run_says_so_in_the_terminal_and_on_the_page(tmp_path, monkeypat
     packages = environment("cpu")["packages"] | {"torch": "1.0 <b>"}
     monkeypatch.setattr(execute, "environment", lambda *a: environment(*a) | {"packages": packages})
     said = f"torch ({before['packages']['torch']}, then 1.0 <b>)."
+    (out / "claims.json").write_text("damaged")
+    assert said not in again()  # which writes files anew, and computes nothing
+    assert written(out)["packages"] == before["packages"]
+    _forget_a_shard(out)
     assert said in again()
     page = (out / "report.html").read_text()
     assert said.replace("<b>", "&lt;b&gt;") in page
@@ -192,6 +201,7 @@ def test_a_run_of_an_older_version_is_resumed_and_shown(tmp_path):
     assert "Machine" in report_run(out, Pull()).read_text()
     assert run(Pull(), Settings(), out, resume=True).mixed == ""
     (out / "environment.json").write_text(json.dumps(old | {"python": "3.9.1"}))
+    _forget_a_shard(out)
     assert "Python (3.9.1, then" in run(Pull(), Settings(), out, resume=True).mixed
     assert written(out)["history"][0]["since"] is None
 

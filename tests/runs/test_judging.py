@@ -8,9 +8,9 @@ import pytest
 
 from featscope.axes import Axis
 from featscope.claims import Claim, ordering
+from featscope.commands.again import stored_study
 from featscope.commands.judge import judge
 from featscope.commands.run import execute as in_terminal
-from featscope.commands.run import stored_study
 from featscope.options import ConfigError
 from featscope.report.run_report import report_run
 from featscope.runs import Settings, run

@@ -795,3 +795,57 @@ def test_nothing_is_chosen_while_weights_are_hidden():
             with pytest.raises(ValueError, match="would be chosen again for good: allowed is a call after"):
                 choose()
     pruner.update()
+
+
+def test_neurons_of_half_precision_are_ranked_by_norms_in_full():
+    torch.manual_seed(0)
+    layer = nn.Linear(512, 256).bfloat16()
+    norms = layer.weight.detach().float().norm(dim=1)
+    assert len(layer.weight.detach().norm(dim=1).unique()) < 100
+    pruner = MagnitudePruning(0.25, "neuron", "straight-through").on(layer)
+    pruner.mask.choose(layer)
+    kept = pruner.mask.kept[0]
+    assert norms[~kept].max() <= norms[kept].min()
+    large = nn.Linear(512, 64).half()
+    nn.init.normal_(large.weight)
+    by_direction = MagnitudePruning(0.25, "neuron", "straight-through", score="direction").on(large)
+    assert all(one.isfinite().all() for one in by_direction.mask._magnitudes(large))
+
+
+def test_layers_that_share_a_weight_have_all_their_biases_hidden():
+    torch.manual_seed(0)
+    net = nn.ModuleDict({"a": nn.Linear(4, 8), "b": nn.Linear(4, 8)})
+    net["b"].weight = net["a"].weight
+    pruner = MagnitudePruning(0.5, "neuron", "straight-through").on(net)
+    pruner.mask.choose(net)
+    gone = ~pruner.mask.kept[0]
+    with pruner.hidden():
+        for name in ("a", "b"):
+            assert (net[name](torch.zeros(1, 4))[0, gone] == 0).all()
+            assert (net[name](torch.zeros(1, 4))[0, ~gone] != 0).all()
+
+
+def test_attention_with_a_bias_for_three_weights_is_refused_by_neuron():
+    with pytest.raises(ValueError, match="one bias for all: allowed is granularity = 'entry'"):
+        MagnitudePruning(0.5, "neuron", "straight-through").on(nn.MultiheadAttention(8, 2, kdim=4, vdim=4))
+    MagnitudePruning(0.5, "neuron", "straight-through").on(nn.MultiheadAttention(8, 2, kdim=4, vdim=4, bias=False))
+    MagnitudePruning(0.5, "entry", "straight-through").on(nn.MultiheadAttention(8, 2, kdim=4, vdim=4))
+
+
+def test_both_passes_of_a_pair_see_the_same_inputs_where_the_module_works_in_place():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.layer(x.sub_(0.5).div_(0.25))
+
+    torch.manual_seed(0)
+    net, x = Scaled(), torch.rand(5, 4)
+    pruner = MagnitudePruning(0.0, "entry", "theory").on(net)
+    pruner.mask.choose(net)
+    expected = net(x.clone())
+    pair = pruner(x.clone())
+    assert torch.equal(pair.pruned, pair.dense)
+    assert torch.equal(pair.dense, expected)

@@ -139,9 +139,19 @@ def test_what_is_taken_can_be_written(tmp_path):
     record = Record()
     kinds = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64)
     names = ("a b", "é", "1a", "a.b", "a:b", "_a", "a@1", "x" * 240)
-    record.append(0, {n: Measurement(torch.ones(2, 3, dtype=k), "", (n,)) for n, k in zip(names, kinds, strict=True)})
+    along = (f"{n[:-1]}_" for n in names)
+    found = {n: Measurement(torch.ones(2, 3, dtype=k), "", (m,)) for n, k, m in zip(names, kinds, along, strict=True)}
+    record.append(0, found)
     record.put({"once": Measurement(torch.ones(2, 1), "", ("step",))})
     record.to_dataset(range(2)).to_netcdf(tmp_path / "written.nc")
+
+
+def test_what_is_measured_is_no_axis_of_another():
+    """Both would be columns of one name in a table."""
+    found = {"aligned": Measurement(torch.ones(2)), "weights": Measurement(torch.ones(2, 3), dims=("aligned",))}
+    for given in (found, dict(reversed(found.items()))):
+        with pytest.raises(ValueError, match="'aligned' is what is measured, and an axis of another measurement"):
+            Record().append(0, given)
 
 
 def test_a_measurement_of_one_replica_gets_its_axis():

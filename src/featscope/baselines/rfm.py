@@ -18,15 +18,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 Matrix = Float[np.ndarray, "input input"]
 Samples = Float[np.ndarray, "sample input"]
 
+_SAME = 1e-9  # of the largest distance: samples that are one, but for rounding
+
 
 def distances(
     x: Samples, centres: Float[np.ndarray, "centre input"], matrix: Matrix
 ) -> Float[np.ndarray, "sample centre"]:
     """‖x - x'‖_M."""
+    same, middle = x is centres, centres.mean(0)  # far from 0 squares would lose what is between
+    x, centres = x - middle, centres - middle
     left, right = x @ matrix, centres @ matrix
     squares = (left * x).sum(1)[:, None] + (right * centres).sum(1) - 2 * left @ centres.T
     found = np.sqrt(np.maximum(squares, 0))
-    if x is centres:
+    if same:
         np.fill_diagonal(found, 0.0)  # rounding
     return found
 
@@ -50,7 +54,8 @@ def gradient_outer_product(
         bandwidth: L.
     """
     apart = distances(x, x, matrix)
-    slopes = np.divide(np.exp(-apart / bandwidth), apart, out=np.zeros_like(apart), where=apart > 1e-9) / bandwidth
+    other = apart > _SAME * apart.max(initial=0.0)
+    slopes = np.divide(np.exp(-apart / bandwidth), apart, out=np.zeros_like(apart), where=other) / bandwidth
     total = np.zeros_like(matrix)
     for alpha in weights.T:
         each = slopes * alpha
@@ -80,7 +85,8 @@ class RecursiveFeatureMachine(ClassifierMixin, BaseEstimator):
         """Alternate.
 
         Raises:
-            ValueError: an option is out of its range, or there is one class alone.
+            ValueError: an option is out of its range, there is one class alone, or samples are so far from each other
+                that the bandwidth tells none of them apart.
         """
         for name, right, allowed in (
             ("turns", self.turns >= 0, ">= 0"),
@@ -105,7 +111,14 @@ class RecursiveFeatureMachine(ClassifierMixin, BaseEstimator):
             self.stages_.append((matrix, weights))
             if turn < self.turns:
                 learned = gradient_outer_product(X, weights, matrix, self.bandwidth)
-                matrix = learned * (len(learned) / max(np.trace(learned), np.finfo(float).tiny))
+                trace = np.trace(learned)
+                if not (trace > 0 and np.isfinite(learned / trace).all()):
+                    far = float(np.median(distances(X, X, matrix)))
+                    raise ValueError(
+                        f"bandwidth = {self.bandwidth!r} is too small for samples {far:.3g} apart, so that no kernel "
+                        "reaches from one to another: give one of that order, or samples of unit variance"
+                    )
+                matrix = learned * (len(learned) / trace)
         self.matrix_ = matrix
         return self
 

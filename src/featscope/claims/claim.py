@@ -316,13 +316,10 @@ class Claim:
         known = all(map(isfinite, (self.measured, *self.interval)))
         if not known or self.law == "exact" or (self.n < 2 and self.law != "draws"):
             return None
-        if self.law in PROBABILITIES and not self.values:
+        if (self.law in PROBABILITIES and not self.values) or self.interval[0] == self.interval[1]:
             return None
-        low, high = self.interval
-        if low == high:
-            return None
+        more = range(self.n + 1, _MOST)
         if self.law in PROBABILITIES or (self.trials and all_alike(np.array(self.values))):
-            more = range(self.n + 1, _MOST)
             place = bisect_left(more, True, key=lambda n: self._verdict_of(self._with_replicas(n)) != "undecided")
             return more[place] if place < len(more) else None
         each = self._freedom / (self.n - 1)  # degrees of freedom that a replica brings
@@ -330,8 +327,12 @@ class Claim:
         spread = error * sqrt(self.n * self._freedom / (2 * special.gammaincinv(self._freedom / 2, _UNLIKELY)))
         edges = [self.predicted - self.tolerance, self.predicted + self.tolerance]
         gap = min(abs(self.measured - edge) for edge in (edges if self.relation == "=" else [self.predicted]))
-        more = range(self.n + 1, _MOST)
-        place = bisect_left(more, True, key=lambda n: quantile(1 + each * (n - 1)) * spread / sqrt(n) <= gap)
+
+        def decided(n: int) -> bool:
+            by_spread = quantile(1 + each * (n - 1)) * spread / sqrt(n) <= gap
+            return by_spread and (not self.values or self._verdict_of(self._with_replicas(n)) != "undecided")
+
+        place = bisect_left(more, True, key=decided)
         return more[place] if place < len(more) else None
 
     def _with_replicas(self, n: int) -> tuple[float, float]:
@@ -339,7 +340,10 @@ class Claim:
         if self.law == "yes/no":
             return interval_of_binomial(self.measured * n, n)
         places = np.arange(n) % self.n
-        values, trials = np.array(self.values)[places], np.array(self.trials)[places].tolist()
+        values, trials = (
+            np.array(self.values)[places],
+            np.array(self.trials)[places[: n if self.trials else 0]].tolist(),
+        )
         if self.law == "draws" and not self._together:  # repeated, their differences by chance would count as others
             drawn = sum(self.trials) / self.n * n
             return interval_of_binomial(self.measured * drawn, drawn)

@@ -73,6 +73,7 @@ def judge(words: list[str]) -> int:
 def _run(directory: Path, named: str) -> int:
     """Judge a run folder again, and say what is otherwise than before; all verdicts where it was not judged before."""
     from featscope.commands import run  # with torch, which tables do not need
+    from featscope.commands.again import stored_study
     from featscope.commands.sweep import tell_points
     from featscope.commands.trend import tell_trends
     from featscope.report.run_report import changed_in_words, report_run
@@ -85,7 +86,7 @@ def _run(directory: Path, named: str) -> int:
     from featscope.studies.scaling import ScalingStudy
 
     plan = read_plan(directory)
-    study = run.stored_study(plan, named)
+    study = stored_study(plan, named)
     if defaults := unsaid(plan["config"]):
         print(f"Judged with {', '.join(defaults)}, of which the run does not say what it was.")
     try:

@@ -47,7 +47,7 @@ def ledger(words: list[str]) -> int:
     for run in runs:
         if run.damaged:
             print(f"{run.folder} cannot be read: {run.damaged}")
-    print(f"{len(runs)} runs. page: {page}")
+    print(f"{len(runs)} run{'s' if len(runs) != 1 else ''}. page: {page}")
     return 0
 
 

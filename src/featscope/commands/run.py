@@ -4,12 +4,11 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field, make_dataclass
 from datetime import datetime
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +16,7 @@ import tyro
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from featscope.check import check as check_study
@@ -32,7 +32,6 @@ from featscope.report.run_report import changed_in_words, report_run
 from featscope.runs import Settings, run
 from featscope.runs.diverged import shortcomings
 from featscope.runs.execute import Outcome, UnjudgedError, left_out
-from featscope.runs.plain import from_plain
 from featscope.runs.progress import Show
 from featscope.runs.stored import read_claims, read_trajectory
 from featscope.runs.twins import EqualReplicasError
@@ -99,6 +98,10 @@ def study_options(
         overwrite: replace the run in --out, which stays until every arm could take a step.
     """
     chosen: Any = parse(arguments, options, f"{command} {name}")
+    if chosen.out is None and chosen.resume:
+        raise ConfigError(
+            "--resume needs --out, the folder of the run: `featscope list --runs runs` lists those below runs"
+        )
     out = chosen.out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     typed = [word for word in options if not re.fullmatch("--(no-)?(resume|overwrite)", word)]
     where = (
@@ -249,39 +252,6 @@ def how_to_judge(error: UnjudgedError, out: Path) -> str:
     )
 
 
-def stored_study(plan: Mapping[str, Any], named: str = "") -> Study:
-    """The study of a stored run with its options, as ``config.json`` has them.
-
-    Args:
-        plan: what ``config.json`` holds.
-        named: MODULE:CLASS, of a study that no package registers.
-
-    Raises:
-        ConfigError: there is no such study, or it is not what was run; or this version of it cannot have these options.
-    """
-    if named:
-        module, _, attribute = named.partition(":")
-        try:
-            kind: Any = getattr(import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise ConfigError(f"--study = {named!r} cannot be loaded ({error}): allowed is MODULE:CLASS") from None
-    else:
-        kind = None
-        find(plan["study"])  # loads the classes of its config
-    try:
-        study = from_plain(plan["config"])
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"config.json does not fit {plan['study']} as it is installed: {error}") from None
-    if not isinstance(study, Study):
-        raise ConfigError(f"config.json: config = {type(study).__name__} is out of range: allowed is a Study's options")
-    inner = getattr(study, "study", None)  # of a sweep and of a ladder, the study that they are of
-    was = type(inner if isinstance(inner, Study) else study)
-    if named and kind not in (type(study), was):
-        allowed = f"{was.__module__}:{was.__qualname__}"
-        raise ConfigError(f"--study = {named!r} is not what was run: allowed is {allowed}")
-    return study
-
-
 def told_apart(predicted: float, measured: float, relation: Relation, tolerance: float = 0.0) -> tuple[str, str]:
     """What was wanted and what was measured, to three digits or as many as it takes to read as the verdict says."""
     accepted = tolerance if relation == "=" else None
@@ -291,27 +261,32 @@ def told_apart(predicted: float, measured: float, relation: Relation, tolerance:
 
 
 def print_verdicts(name: str, claims: Sequence[Claim], at_defaults: bool = True) -> None:
-    """The table of verdicts. What goes against expectation is marked at default options, for which alone it is one."""
+    """The table of verdicts; a line for each where names would not fit beside each other. What goes against expectation
+    is marked at default options, for which alone it is one."""
     style = {"holds": "green", "fails": "red", "undecided": "yellow"}
-    table = Table(title=f"{name}: verdicts (intervals and notes are in the report)", box=box.SIMPLE, padding=(0, 1))
-    for heading, least in {"claim": 0, "arm": 0, "predicted": 17, "measured": 10, "verdict": 9}.items():
-        names = least == 0  # which go on in a second line where there is no room, as they are copied
-        table.add_column(heading, no_wrap=not names, overflow="fold" if names else "ellipsis", min_width=least)
-    lost = not_after_holm(claims)
+    lost, rows = not_after_holm(claims), []
     for claim in claims:
         surprise = claim.verdict != "undecided" and (claim.verdict == "holds") != claim.expected
         against = "  [bold](unexpected)[/bold]" if surprise and at_defaults else ""
         against = "  (not expected to hold)" if not (claim.expected or claim.verdict == "holds") else against
         against += "  (not after Holm)" if claim in lost else ""
         wanted, measured = told_apart(claim.predicted, claim.measured, claim.relation, claim.tolerance)
-        table.add_row(
-            escape(claim.id),
-            escape(claim.arm),
-            wanted,
-            measured,
-            f"[{style[claim.verdict]}]{claim.verdict}[/]{against}",
-        )
-    Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
+        verdict = f"[{style[claim.verdict]}]{claim.verdict}[/]"
+        rows.append((escape(claim.id), escape(claim.arm), wanted, measured, verdict, against))
+    title = f"{name}: verdicts (intervals and notes are in the report)"
+    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
+    longest = [max((len(row[place]) for row in rows), default=0) for place in range(4)]
+    if console.width < sum(longest) + len("undecided") + 2 * 6:
+        console.print(title)
+        for id, arm, wanted, measured, verdict, against in rows:
+            console.print(Padding(f"{verdict}: {id} on {arm}, {measured} (wanted {wanted}){against}", (0, 0, 0, 2)))
+        return
+    table = Table(title=title, box=box.SIMPLE, padding=(0, 1))
+    for place, heading in enumerate(("claim", "arm", "predicted", "measured", "verdict")):
+        table.add_column(heading, no_wrap=place < 4, overflow="fold")
+    for *row, verdict, against in rows:
+        table.add_row(*row, f"{verdict}{against}")
+    console.print(table)
 
 
 def report(words: list[str]) -> int:

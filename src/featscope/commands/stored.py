@@ -46,8 +46,11 @@ def export_run(words: list[str]) -> int:
     chosen: _ExportArgs = parse(_ExportArgs, words, "export")
     read_plan(chosen.folder)  # says so where there is no run
     require_free(chosen.folder, "FOLDER")
+    out = chosen.out or chosen.folder / TABLES
+    if out.resolve() != chosen.folder.resolve() and (out / "config.json").exists():
+        raise ConfigError(f"--out = {str(out)!r} holds another run: choose another folder")
     runs, claims = with_texts(chosen.folder, read_trajectory(chosen.folder)), read_claims(chosen.folder)
-    written = export(runs, claims, chosen.out or chosen.folder / TABLES, chosen.format, chosen.overwrite)
+    written = export(runs, claims, out, chosen.format, chosen.overwrite)
     print(f"{len(written)} tables: {written[0].parent}")
     return 0
 

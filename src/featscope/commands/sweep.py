@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from featscope.axes import Axis, find_option, is_whole, numeric_options
+from featscope.commands.again import stored_study
 from featscope.commands.parsing import as_typed, name_and_options, typed_options
-from featscope.commands.run import execute, stored_study, study_options, trainer
+from featscope.commands.run import execute, study_options, trainer
 from featscope.options import ConfigError
 from featscope.runs import Settings
 from featscope.runs.execute import Outcome

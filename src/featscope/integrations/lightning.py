@@ -1,13 +1,14 @@
 """A callback for Lightning, of the package lightning or of pytorch_lightning."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
+from featscope.integrations.batches import run_model
 from featscope.integrations.watch import Watch
 from featscope.options import ConfigError, MissingExtraError
 from featscope.training import MagnitudePruning, Pruner
@@ -25,6 +26,8 @@ else:
 
 _STEPS = "featscope_pruning_steps"  # they once were pruning's alone
 """Where a checkpoint of Lightning's has them, by the name of the part."""
+_AVERAGING = ("WeightAveraging", "EMAWeightAveraging", "StochasticWeightAveraging")
+"""Callbacks that put other weights into the model when training ends, after the last step was looked at."""
 _ONE_LOSS = (
     "FeatScopeCallback.pruning hides weights until the first step of a batch, and a loss of them is differentiated "
     "after it: allowed is to differentiate all losses of a batch before its first step. Or leave pruning out here, "
@@ -46,7 +49,8 @@ class FeatScopeCallback(Callback):
     in the same batch is refused. So it is with LBFGS, which asks for the loss several times in a step.
 
     Args:
-        held_out: a loader or batches, see `Monitor`; the trainer's first validation loader if None.
+        held_out: a loader or batches, see `Monitor`, as the part takes them; the trainer's first validation loader if
+            None, whose batches go through Lightning's precision and the module's hooks first.
         of: name of the part that is watched and pruned; "" for the module itself.
         pruning: by the gradient "straight-through". Statistics of BatchNorm are taken anew from the last batches before
             a look, validation and a checkpoint (but one of weights alone, of which Lightning does not tell), and from
@@ -87,14 +91,22 @@ class FeatScopeCallback(Callback):
                 logger.log_metrics(dict(found), step=trainer.global_step)
             trainer.callback_metrics.update({name: torch.tensor(value) for name, value in found.items()})
 
-        held_out = self._held_out if self._held_out is not None else _first(trainer.val_dataloaders)
+        held_out = (
+            self._held_out if self._held_out is not None else _of_trainer(_first(trainer.val_dataloaders), trainer)
+        )
         if held_out is None:
             raise ConfigError("FeatScopeCallback.held_out = None needs a validation loader: give one, or held_out")
+        given = self._options.get("run") or run_model
+
+        def run(model: nn.Module, batch: Any) -> Any:
+            with trainer.precision_plugin.forward_context():  # as in Lightning's own steps
+                return given(model, batch)
+
         self._stepped, self._told, self._shown = False, False, False  # a training before may have broken off
         part = pl_module.get_submodule(self._of)
         # In manual optimization Lightning counts each step of each of its optimizers, and none of another's.
         done = trainer.global_step if self._steps is None else self._steps
-        self.watch = Watch(part, held_out, log, self._pruning, done, **self._options)
+        self.watch = Watch(part, held_out, log, self._pruning, done, **{**self._options, "run": run})
         self._hooks.close()
         if self.watch.pruner is not None:
             self._hook(trainer, self.watch.pruner)
@@ -176,13 +188,43 @@ class FeatScopeCallback(Callback):
         """Take statistics of BatchNorm anew where weights were pruned, and look for the last time."""
         self._hooks.close()
         if self.watch is not None:
-            self.watch.finish(_first(trainer.train_dataloader))
+            averaged = any(type(one).__name__ in _AVERAGING for one in trainer.callbacks)
+            self.watch.finish(_of_trainer(_first(trainer.train_dataloader), trainer), anew=averaged)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Show all weights and keep what was seen."""
         self._hooks.close()
         if self.watch is not None:
             self.watch.finish(None)
+
+
+class _OfTrainer:
+    """A loader's batches as Lightning hands them to a step: in its precision, on its device, after the module's hooks.
+
+    Args:
+        loader: which.
+        trainer: whose.
+    """
+
+    def __init__(self, loader: Iterable[Any], trainer: Any) -> None:
+        self.loader, self._trainer = loader, trainer
+
+    def __iter__(self) -> Iterator[Any]:
+        strategy, precision = self._trainer.strategy, self._trainer.precision_plugin
+        for batch in self.loader:
+            yield strategy.batch_to_device(precision.convert_input(batch), dataloader_idx=0)
+
+    @property
+    def _iterator(self) -> Any:  # of a loader with persistent workers
+        return self.loader._iterator  # type: ignore[attr-defined]
+
+    @_iterator.setter
+    def _iterator(self, value: Any) -> None:
+        self.loader._iterator = value  # type: ignore[attr-defined]
+
+
+def _of_trainer(loader: Iterable[Any] | None, trainer: Any) -> Iterable[Any] | None:
+    return None if loader is None else _OfTrainer(loader, trainer)
 
 
 def _steps(optimizer: Optimizer, parameters: Sequence[Tensor]) -> bool:

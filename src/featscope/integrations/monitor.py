@@ -16,6 +16,7 @@ from featscope.evaluation import accuracy_by_class, leave_one_out_labels
 from featscope.integrations.batches import first_batches
 from featscope.integrations.first_layer import begun, first_layer
 from featscope.integrations.held_out import HeldOut, Reduce, Run
+from featscope.integrations.mean_loss import MeanLoss
 from featscope.integrations.pace import Pace
 from featscope.integrations.rows import tensor_of
 from featscope.integrations.undisturbed import same_draws, undisturbed
@@ -131,7 +132,7 @@ class Monitor:
         self._unwritten = False  # is what was measured last, for the folder
         self._idle = distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0
         self._folder: RunFolder | None = None
-        self._closing, self._record, self._losses, self._pace = ExitStack(), Record(), _Mean(), Pace(share, every)
+        self._closing, self._record, self._losses, self._pace = ExitStack(), Record(), MeanLoss(), Pace(share, every)
         if self._idle:
             with undisturbed(model, held_out):
                 first_batches(held_out, samples)
@@ -281,8 +282,8 @@ class Monitor:
             found["accuracy"] = float((named == places).double().mean())
             found["worst_class_accuracy"] = min((value for value in values if value == value), default=float("nan"))
             if int(classes[-1]) < _MOST_NUMBERS:
-                by_class = torch.full((1, int(classes[-1]) + 1), float("nan"))
-                by_class[0, classes] = torch.tensor(values)
+                by_class = torch.full((1, int(classes[-1]) + 1), float("nan"), dtype=torch.float32)
+                by_class[0, classes] = torch.tensor(values, dtype=torch.float32)
                 each["accuracy_by_class"] = Measurement(by_class, "Accuracy of each class", ("class",))
         if self._layer:
             found["gradient_agreement"] = self._agreement()
@@ -292,7 +293,9 @@ class Monitor:
             self._record.put(
                 {"dimensions": Measurement(torch.tensor([features.shape[1]]), "Dimensions of the features")}
             )
-        return {n: Measurement(torch.tensor([value]), _ABOUT[n]) for n, value in found.items()} | each
+        return {
+            n: Measurement(torch.tensor([value], dtype=torch.float32), _ABOUT[n]) for n, value in found.items()
+        } | each
 
     def _agreement(self) -> float:
         if self._too_large:
@@ -379,22 +382,3 @@ def _of_classes(found: Mapping[str, Measurement]) -> dict[str, float]:
     by_class = found["accuracy_by_class"].values[0].tolist() if "accuracy_by_class" in found else []
     shown = by_class if len(by_class) <= MOST_CLASSES else []
     return {f"accuracy_of_class/{name}": value for name, value in enumerate(shown) if value == value}
-
-
-class _Mean:
-    """The mean of what was added since it was taken; nothing is brought from a device before."""
-
-    def __init__(self) -> None:
-        self._sum: Tensor | float = 0.0
-        self._count = 0
-
-    def add(self, value: Tensor | float) -> None:
-        if isinstance(value, Tensor) and value.numel() != 1:
-            raise ValueError(f"loss has shape {list(value.shape)}: allowed is one number. Give loss.mean(), say.")
-        self._sum = self._sum + (value.detach().float() if isinstance(value, Tensor) else value)
-        self._count += 1
-
-    def take(self) -> float:
-        mean = float(self._sum) / self._count if self._count else float("nan")
-        self._sum, self._count = 0.0, 0
-        return mean

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from torch import nn
+
 from featscope.integrations.watch import Watch
 from featscope.options import ConfigError, MissingExtraError
 from featscope.training import MagnitudePruning
@@ -79,8 +81,7 @@ class FeatScopeCallback(TrainerCallback):
                 raise ConfigError("FeatScopeCallback.held_out = None needs an evaluation set: give one, or held_out")
             first = [*sets][:1] if isinstance(sets, dict) else []
             held_out = self._trainer.get_eval_dataloader(*first)
-        prefix = getattr(model, "base_model_prefix", "")
-        at = self._at if self._at is not None else prefix if prefix in dict(model.named_modules()) else ""
+        at = self._at if self._at is not None else _below_the_head(model)
 
         def log(found: Mapping[str, float], _: int) -> None:
             self._trainer.log(dict(found))
@@ -126,3 +127,15 @@ class FeatScopeCallback(TrainerCallback):
         if self._stepped:
             loss, self._loss, self._stepped = self._loss, None, False
             watch.after_step(loss)
+
+
+def _below_the_head(model: nn.Module) -> str:
+    """The part of a model that its head reads, by its name; "" for the model itself, where it has no head.
+
+    Adapters, such as those of PEFT, hold the model as a part of theirs.
+    """
+    for name, part in model.named_modules():
+        prefix = getattr(type(part), "base_model_prefix", None)  # an adapter says its model's for its own
+        if prefix in part._modules:
+            return f"{name}.{prefix}".removeprefix(".")
+    return ""

@@ -117,17 +117,23 @@ class Watch:
         if self._prepare is not None:
             self._prepare()
 
-    def finish(self, training: Iterable[Any] | None) -> None:
+    def finish(self, training: Iterable[Any] | None, anew: bool = False) -> None:
         """Take statistics of BatchNorm anew from ``training`` where weights were pruned, and look for the last time.
 
         Of a training that broke off there is nothing to take them from: None. A look at the last step is taken again
-        where statistics are others now.
+        where statistics are others now, or where it is to be ``anew``, as weights are. All but statistics is left as
+        it was: other buffers, random numbers, what the loader draws.
         """
-        anew = False
         self.before_update()
         self._recent.clear()
         if self.pruner is not None and training is not None:
-            anew = self.pruner.refresh(training, call=self.run)
+            module, found = self.pruner.module, {}
+            with undisturbed(module, training):
+                if self.pruner.refresh(training, call=lambda m, b: self.run(m, copied(b))):
+                    found = {name: one.clone() for name, one in batch_statistics(module)}
+            for name, one in batch_statistics(module) if found else ():
+                one.copy_(found[name])
+            anew = anew or bool(found)
         self.monitor.close(anew)
 
 

@@ -97,10 +97,10 @@ def simplified_gradient_of_layer(
         raise ValueError(f"at = {at!r} is a {type(layer).__name__}: allowed is the name of a torch.nn.Linear")
     seen: list[Tensor] = []
     hook = layer.register_forward_pre_hook(lambda _layer, inputs: seen.append(inputs[0].clone()))
-    bias = torch.zeros_like(layer.weight[:, 0]) if layer.bias is None else -layer.bias
-    total, count = in_double(torch.zeros_like(layer.weight)), 0
     try:
-        with evaluating(module), uncompiled(module):
+        with evaluating(module), uncompiled(module):  # in training mode some weights change as they are read
+            bias = torch.zeros_like(layer.weight[:, 0]) if layer.bias is None else -layer.bias
+            total, count = in_double(torch.zeros_like(layer.weight)), 0
             for batch in batches:
                 seen.clear()
                 module(batch_input(batch, entry).to(layer.weight.device, copy=True))
@@ -151,7 +151,8 @@ def gradient_features(
 ) -> GradientFeatureSet:
     """The gradient-feature set by greedy cones: again and again the cone that holds most of what is left, up to 20.
 
-    A cone has |<G, D>|/‖G‖ > 1 - γ (Definition 3.7). Centres are gradients, then once the mean of what they hold.
+    A cone has |<G, D>|/‖G‖ > 1 - γ (Definition 3.7). Centres are gradients, or once the mean of what they hold where
+    that holds as many.
 
     Args:
         gradients: G of random neurons.
@@ -175,16 +176,20 @@ def gradient_features(
         centre = candidates[inside.sum(1).argmax()]
         near = candidates[(candidates @ centre).abs() > 1 - cone]
         mean = (near * (near @ centre).sign()[:, None]).sum(0)
-        centre = torch.nn.functional.normalize(mean, dim=0)
-        held = left & ((unit @ centre).abs() > 1 - cone)
+        centres = torch.stack([torch.nn.functional.normalize(mean, dim=0), centre])
+        both = left & ((centres @ unit.mT).abs() > 1 - cone)
+        better = int(both.sum(1).argmax())  # of the mean, unless it holds fewer
+        held = both[better]
         if held.sum() < max(1, least * len(gradients)):
             break
         owner[held] = len(found)
-        found.append(centre)
+        found.append(centres[better])
         left &= ~held
     directions = torch.stack(found) if found else gradients[:0]
     counts = torch.bincount(owner[owner >= 0], minlength=len(found)).to(gradients.dtype)
-    return GradientFeatureSet(directions, counts / len(gradients), owner)
+    order = counts.argsort(descending=True, stable=True)
+    owner[owner >= 0] = order.argsort()[owner[owner >= 0]]
+    return GradientFeatureSet(directions[order], counts[order] / len(gradients), owner)
 
 
 def nice_neurons(

@@ -42,7 +42,7 @@ def average_gradient_outer_product(
         for batch in batches:
             x = batch_input(batch, entry)
             x = x.detach().to(parameter.device if parameter is not None else None).requires_grad_()
-            out = module(x)
+            out = module(x.clone())  # which it may work on in place
             if not isinstance(out, Tensor) or out.shape[:1] != x.shape[:1]:
                 raise ValueError(f"the module puts out a {type(out).__name__}: expected a tensor [sample, ...]")
             outputs = out.reshape(len(x), -1).sum(0)
@@ -91,7 +91,8 @@ def layer_agreement(
     given = module
     module, (at,) = unwrapped(given, at)
     layer: Any = module.get_submodule(at)
-    weight = getattr(layer, "weight", None)
+    with evaluating(module):  # in training mode some weights change as they are read
+        weight = getattr(layer, "weight", None)
     if not has_gram(layer) or not isinstance(weight, Tensor):
         raise ValueError(f"at = {at!r} is a {type(layer).__name__}: allowed is a linear layer, or a convolution")
     seen: list[Tensor] = []

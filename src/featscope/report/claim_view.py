@@ -200,7 +200,8 @@ def outlook(shown: Sequence[View]) -> str:
     decided = sum(more <= most for more in needed)
     what = f"{decided} of the {len(undecided)} undecided" if decided < len(undecided) else "what is undecided"
     rough = " A rough guess: the spread is known from so few." if undecided[0].claim.n < 4 else ""
-    return f"About {most} more replicas (repetitions with other random numbers) would decide {what}.{rough}"
+    several = "s (repetitions" if most > 1 else " (a repetition"
+    return f"About {most} more replica{several} with other random numbers) would decide {what}.{rough}"
 
 
 def grouped(shown: Sequence[View]) -> list[list[View]]:

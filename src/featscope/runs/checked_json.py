@@ -55,13 +55,18 @@ def read_json(file: Path) -> Any:
     except NotADirectoryError:
         raise ConfigError(f"{str(file.parent)!r} is a file: allowed is the folder of a run") from None
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read ({error.strerror}): {cure}") from None
+        raise ConfigError(f"{file} cannot be read ({error.strerror}): {how_to_read(error, cure)}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not UTF-8 ({error.reason} at byte {error.start}): {cure}") from None
     except RecursionError:
         raise ConfigError(f"{file} is nested more than {_DEEPEST} levels deep: {cure}") from None
     except ValueError as error:
         raise ConfigError(f"{file} is not JSON ({error}): {cure}") from None
+
+
+def how_to_read(error: OSError, cure: str) -> str:
+    """What helps where a file cannot be read; ``cure`` is what mends one that is damaged, and would lose it here."""
+    return "allow it, or copy the folder to where it is allowed" if isinstance(error, PermissionError) else cure
 
 
 def _inside(one: dict[str, Any] | list[Any]) -> Iterable[Any]:

@@ -101,6 +101,7 @@ def read_runs(folders: Sequence[Path]) -> list[StoredRun]:
     studies = dict.fromkeys(plan["study"] for plan in plans)
     if len(studies) > 1:
         raise ConfigError(f"compare was given runs of {' and '.join(studies)}: allowed are runs of one study")
+    measured = [read_trajectory(folder) for folder in folders]  # first: one that is unfinished has no claims either
     return [
         StoredRun(
             name,
@@ -108,9 +109,9 @@ def read_runs(folders: Sequence[Path]) -> list[StoredRun]:
             plan,
             read_environment(folder),
             {f"{claim.id}@{claim.arm}": claim for claim in read_claims(folder)},
-            read_trajectory(folder),
+            runs,
         )
-        for name, folder, plan in zip(_names(folders), folders, plans, strict=True)
+        for name, folder, plan, runs in zip(_names(folders), folders, plans, measured, strict=True)
     ]
 
 

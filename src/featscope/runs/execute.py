@@ -186,12 +186,16 @@ def _run(
         folder.clear()
         folder.write_json("config.json", plan | fitting.stored | {"draws": METHOD})
     shards = planned(study, arms, plan | fitting.stored)
-    if draws != METHOD and not all(shard.finished(folder) for shard in shards):
+    to_train = not all(shard.finished(folder) for shard in shards)
+    if draws != METHOD and to_train:
         raise ConfigError(
             "--resume: another version of FeatScope, which drew other random numbers, began this run, and its data "
             "would change half-way. --overwrite begins anew; environment.json names the version that can go on"
         )
-    now = environment(settings.device, module_of(study)) | {"inputs": contents(plan["config"], out)}
+    if to_train or before is None:
+        now = environment(settings.device, module_of(study)) | {"inputs": contents(plan["config"], out)}
+    else:  # files alone are written anew: what computed the run did not change
+        now = before
     about_machine = with_history(now, before)
     folder.write_json("environment.json", about_machine)
     earlier = about_machine.get("seconds") or 0.0

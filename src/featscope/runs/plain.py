@@ -50,8 +50,15 @@ def _tag(kind: type) -> str:
 def known(tag: Any) -> type | None:
     """The dataclass that a tag names, among the modules that are loaded; nothing is imported on a file's word."""
     module, _, name = str(tag).partition(":")
-    kind = getattr(sys.modules.get(module), name, None)
+    kind = within_a_class(sys.modules.get(module), name)
     return kind if isinstance(kind, type) and is_dataclass(kind) else None
+
+
+def within_a_class(module: Any, name: str) -> Any:
+    """What ``name`` stands for in a module, such as ``Outer.Inner``; None where there is nothing."""
+    for part in name.split("."):
+        module = getattr(module, part, None)
+    return module
 
 
 def from_plain(plain: Any) -> Any:

@@ -19,7 +19,7 @@ from featscope.claims import Claim
 from featscope.claims.claim import Verdict
 from featscope.options import ConfigError
 from featscope.runs import checksum
-from featscope.runs.checked_json import Place, read_json
+from featscope.runs.checked_json import Place, how_to_read, read_json
 from featscope.runs.plain import as_read, differences
 from featscope.tensors import DamagedError, unpacked
 from featscope.training.evaluation import TEXT, as_text
@@ -289,7 +289,8 @@ def read_trajectory(folder: Path) -> dict[str, xr.Dataset]:
         raise ConfigError(f"{at.file} is missing: finish the run first (--resume)") from None
     except (OSError, ValueError, LookupError, RuntimeError, TypeError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise ConfigError(f"{at.file} cannot be read ({what}): {at.cure}") from None
+        cure = how_to_read(error, at.cure) if isinstance(error, OSError) else at.cure
+        raise ConfigError(f"{at.file} cannot be read ({what}): {cure}") from None
     _require_of_this_run(at, run)  # of an older version none is known
     at.of("arms").require(list(runs), bool(runs), "one or more")
     for arm, run in runs.items():

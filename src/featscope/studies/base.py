@@ -1,7 +1,7 @@
 """What a study is."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from featscope.axes import Axis
 from featscope.claims import Claim, Statement, how_many_hold
 from featscope.claims.statement import Test, tests_of
 from featscope.figures import Figure, Table
-from featscope.options import ConfigError, alike, require_name
+from featscope.options import ConfigError, alike, require, require_name, require_word
 from featscope.studies.ladder import Ladder
 from featscope.studies.summaries import over_steps
 from featscope.training import Measurement
@@ -60,6 +60,10 @@ class Arm(Generic[R]):
 
     def __post_init__(self) -> None:
         require_name(self, "name")
+        require_word(self, "role")
+        recipe: Any = self.recipe
+        options = is_dataclass(recipe) and not isinstance(recipe, type)
+        require(self, "recipe", options, "a dataclass of options, such as a Training")
         if len({axis.name for axis in self.over}) < len(self.over):
             found = ", ".join(axis.option for axis in self.over)
             raise ConfigError(f"Arm.over = {found}: allowed are options whose last words differ. Rename an option.")
@@ -70,6 +74,10 @@ def require_different_names(arms: Iterable[Arm]) -> None:
 
     Names that differ by capitals alone are one in names of files, on some machines.
     """
+    arms = list(arms)
+    for arm in arms:
+        if not isinstance(arm, Arm):
+            raise ConfigError(f"arms() gave {arm!r}: allowed are Arms. Make one of it: Arm(name, recipe, about)")
     for one, other in alike(arm.name for arm in arms):
         said = "is that of two arms" if one == other else f"differs by capitals alone from another arm's, {one!r}"
         raise ConfigError(

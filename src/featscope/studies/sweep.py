@@ -204,7 +204,9 @@ class Sweep(Study):
         """How much was run, and how much of it diverged."""
         sizes = [len(axis.values) for axis in self.axes]
         replicas, lost = runs[ARM].sizes["replica"], int((runs[ARM]["diverged"] >= 0).sum())
-        points = f"{prod(sizes)} points over {' and '.join(axis.name for axis in self.axes)}"
+        points = (
+            f"{prod(sizes)} point{'s' if prod(sizes) > 1 else ''} over {' and '.join(axis.name for axis in self.axes)}"
+        )
         of = f"{points}, {counted(replicas, 'replica')} each"
         diverged = f"{lost} of {prod(sizes) * replicas} runs diverged" if lost else "none diverged"
         return Story(f"{of}; {diverged}.", self.about)

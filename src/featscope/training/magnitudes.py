@@ -49,6 +49,11 @@ def require_prunable(module: nn.Module, names: Iterable[str], by_neuron: bool, s
                 f"{name!r} is of the kind {type(part).__name__}, whose rows are inputs, not neurons: allowed is "
                 "granularity = 'entry'. Or prune a part of the network that has none."
             )
+        if isinstance(part, nn.MultiheadAttention) and part.in_proj_weight is None and part.in_proj_bias is not None:
+            raise ValueError(
+                f"{name!r} has weights of their own for queries, keys and values, and one bias for all: allowed is "
+                "granularity = 'entry'. Or make it with bias=False."
+            )
     for name in names:
         part, axes = parts[name.rpartition(".")[0]], module.get_parameter(name).ndim - stacked
         if by_neuron and axes > 2 and not isinstance(part, _LAYERS):
@@ -66,10 +71,17 @@ def making_weights(module: nn.Module) -> list[str]:
     return list(dict.fromkeys(name for name in made if name is not None))
 
 
-def bias_of(weight: str) -> str | None:
-    """What a layer calls the bias of a weight: ``bias`` of ``weight``, and ``bias_ih_l0`` of ``weight_ih_l0``."""
-    layer, dot, own = weight.rpartition(".")
-    return f"{layer}{dot}{own.replace('weight', 'bias')}" if "weight" in own else None
+def biases_of(weight: str, module: nn.Module) -> list[str]:
+    """Biases of the neurons of a weight, by their names: ``bias`` of ``weight``, ``bias_ih_l0`` of ``weight_ih_l0``.
+
+    Layers that share the weight have a bias each.
+    """
+    shared = module.get_parameter(weight)
+    every = dict(module.named_parameters(remove_duplicate=False))
+    parts = [name.rpartition(".") for name, one in every.items() if one is shared]
+    names = {id(one): name for name, one in module.named_parameters()}
+    called = [f"{layer}{dot}{own.replace('weight', 'bias')}" for layer, dot, own in parts if "weight" in own]
+    return list(dict.fromkeys(names[id(every[bias])] for bias in called if bias in every))
 
 
 def _is_by_input(part: nn.Module) -> bool:

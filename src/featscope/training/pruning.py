@@ -17,14 +17,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from featscope.losses.similarity import Masked
-from featscope.numbers import place_of_doubles
+from featscope.modules import kept as copy_of
+from featscope.numbers import place_of_doubles, wide
 from featscope.options import require, require_word
 from featscope.training.batch_norm import batch_statistics, estimate_statistics
 from featscope.training.called_with import called_with
 from featscope.training.checkpointing import require_no_checkpointing
 from featscope.training.magnitudes import (
     all_but_smallest,
-    bias_of,
+    biases_of,
     energy_along,
     making_weights,
     require_prunable,
@@ -146,9 +147,8 @@ class PruningMask(nn.Module):
 
     def _magnitudes(self, module: nn.Module) -> list[Float[Tensor, "replica unit"]]:
         if self.granularity == "neuron":
-            if self.score == "direction":
-                return [energy_along(weight.detach()) for _, weight in self._weights(module)]
-            return [weight.detach().norm(dim=-1) for _, weight in self._weights(module)]
+            rows = (wide(weight.detach()) for _, weight in self._weights(module))  # half precision has many equal norms
+            return [energy_along(each) if self.score == "direction" else each.norm(dim=-1) for each in rows]
         return [weight.detach().abs().flatten(1) for _, weight in self._weights(module)]
 
     @torch.no_grad()
@@ -171,9 +171,8 @@ class PruningMask(nn.Module):
             last = first + units[1:].numel()
             kept = self.kept[:, first:last].reshape(units).to(parameters[name].device)
             pruned[name] = self._hide(parameters[name], kept)
-            bias = bias_of(name)
-            if self.granularity == "neuron" and bias in parameters:  # or a neuron without weights would give it out
-                pruned[bias] = self._hide(parameters[bias], kept)
+            for bias in biases_of(name, module) if self.granularity == "neuron" else ():
+                pruned[bias] = self._hide(parameters[bias], kept)  # or a neuron without weights would give it out
             first = last
         return pruned
 
@@ -310,7 +309,7 @@ class Pruner(nn.Module):
             return called_with(module, seen, inputs, named)
         places = {parameter.device for parameter in module.parameters() if parameter.is_cuda}
         with torch.no_grad(), torch.random.fork_rng(places):
-            pruned = called_with(module, seen, inputs, named)
+            pruned = called_with(module, seen, copy_of(inputs), copy_of(named))  # the module may work on them in place
         torch.clear_autocast_cache()  # until some torch after 2.6 copies made without gradients would be used again
         return Masked(pruned, module(*inputs, **named))
 

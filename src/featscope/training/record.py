@@ -126,6 +126,11 @@ class Record:
                     f"measured along it. {cure}"
                 )
         self._labels[name] = (tuple(dims), units, about)
+        if both := self._labels.keys() & self._sizes.keys():
+            raise MeasurementError(
+                f"{min(both)!r} is what is measured, and an axis of another measurement: expected different names, as "
+                "both are columns of tables. Rename one"
+            )
         return values.detach().cpu().numpy().copy()
 
     def to_dataset(self, replicas: Sequence[int]) -> xr.Dataset:

@@ -1,0 +1,66 @@
+"""The study of a stored run, with the options that it was run with."""
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from featscope.options import ConfigError
+from featscope.registry import find
+from featscope.runs.plain import from_plain, within_a_class
+from featscope.studies import Study
+
+_SCRIPT = "__main__:"  # how the tag begins of a class of the script that is run
+
+
+def stored_study(plan: Mapping[str, Any], named: str = "") -> Study:
+    """The study of a stored run with its options, as ``config.json`` has them.
+
+    Args:
+        plan: what ``config.json`` holds.
+        named: MODULE:CLASS, of a study that no package registers; the module may be a file of the current folder. It
+            also stands for a class that ran as a part of a script, ``python module.py``.
+
+    Raises:
+        ConfigError: there is no such study, or it is not what was run; or this version of it cannot have these options.
+    """
+    config = plan["config"]
+    if named:
+        kind = _named(named)
+        config = _as_module(config, kind.__module__)
+        inner = config.get("study")  # of a sweep and of a ladder, the study that they are of
+        was = inner["type"] if isinstance(inner, dict) and "type" in inner else config.get("type")
+        if f"{kind.__module__}:{kind.__qualname__}" not in (config.get("type"), was):
+            raise ConfigError(f"--study = {named!r} is not what was run: allowed is {was}")
+    else:
+        find(plan["study"])  # loads the classes of its config
+    try:
+        study = from_plain(config)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"config.json does not fit {plan['study']} as it is installed: {error}") from None
+    if not isinstance(study, Study):
+        raise ConfigError(f"config.json: config = {type(study).__name__} is out of range: allowed is a Study's options")
+    return study
+
+
+def _named(named: str) -> type:
+    """The class that MODULE:CLASS says."""
+    module, _, name = named.partition(":")
+    if "" not in sys.path:  # as for `python -m`; the command's own folder is where others look first
+        sys.path.append("")
+    try:
+        kind = within_a_class(import_module(module), name)
+        if not isinstance(kind, type):
+            raise AttributeError(f"{module} has no class {name!r}")
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"--study = {named!r} cannot be loaded ({error}): allowed is MODULE:CLASS") from None
+    return kind
+
+
+def _as_module(plain: Any, module: str) -> Any:
+    """A stored config with classes of ``module`` in place of those of a script."""
+    if isinstance(plain, dict):
+        moved = {name: _as_module(value, module) for name, value in plain.items()}
+        tag = str(moved.get("type", ""))
+        return moved | {"type": f"{module}:{tag.removeprefix(_SCRIPT)}"} if tag.startswith(_SCRIPT) else moved
+    return [_as_module(value, module) for value in plain] if isinstance(plain, list) else plain
