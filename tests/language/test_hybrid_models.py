@@ -1,12 +1,22 @@
 """Models whose layers differ, that read more than text, or whose cache is of another kind."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from hybrid_models import HYBRIDS, IN_CHUNKS, OF_OTHERS, PICTURES, TEXT, hybrid, with_pictures
 from small_models import padded, prompt, tiny, word_tokenizer
 from test_layers import text
-from transformers import MiniMaxConfig, MiniMaxForCausalLM, RecurrentGemmaConfig, RecurrentGemmaForCausalLM
+from transformers import (
+    CONFIG_MAPPING,
+    AutoModelForCausalLM,
+    MiniMaxConfig,
+    MiniMaxForCausalLM,
+    PreTrainedModel,
+    RecurrentGemmaConfig,
+    RecurrentGemmaForCausalLM,
+)
 
 from featscope.language import (
     H2O,
@@ -24,9 +34,10 @@ from featscope.language import (
     choose_layer,
     load_model,
 )
-from featscope.language.decoder import cache_of, seeing, seeing_from, sight_of
+from featscope.language.decoder import blocks, cache_of, kinds_of, seeing, seeing_from, sight_of
+from featscope.language.keep import operations_of
 from featscope.language.layers import choices_of_all_layers
-from featscope.language.prompt import Prompt
+from featscope.language.prompt import Prompt, padding_token
 from featscope.options import ConfigError
 
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -267,3 +278,55 @@ def test_a_document_is_read_anew_for_each_question_where_heads_choose_among_what
         both = torch.cat([document, question], 1)
         asked = method.read(document, torch.ones_like(document)).ask(question, **GREEDY)
         assert asked.equal(method.generate(both, attention_mask=torch.ones_like(both), **GREEDY))
+
+
+def _tiny(kind: str, **more: Any) -> PreTrainedModel:
+    """Of any family of transformers, by its name."""
+    sizes = {"vocab_size": 100, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4, "head_dim": 8}
+    sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256, "sliding_window": 16}
+    sizes |= {"num_local_experts": 4, "num_experts_per_tok": 2, "initializer_range": 0.2, "pad_token_id": 0}
+    known = CONFIG_MAPPING[kind]()
+    torch.manual_seed(0)
+    config = CONFIG_MAPPING[kind](**{name: size for name, size in sizes.items() if hasattr(known, name)} | more)
+    return AutoModelForCausalLM.from_config(config).eval()
+
+
+LAYERS = ["sliding_attention", "sliding_attention", "full_attention", "full_attention"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "more"),
+    [("lara_mini", "position_embeddings", {"layer_types": LAYERS}), ("beam", "attention_scaling", {})],
+)
+def test_layers_that_are_handed_something_of_their_own_are_not_read_in_chunks(kind, own, more):
+    """In the model's own loop, so that no argument of the first layer tells."""
+    if kind not in CONFIG_MAPPING:
+        pytest.skip(f"this transformers has no {kind}")
+    model, x = _tiny(kind, **more), torch.randint(3, 100, (1, 60), generator=torch.Generator().manual_seed(0))
+    sees_all = len(kinds_of(model)) - 1 - kinds_of(model)[::-1].index("full_attention")
+    assert GemFilter(model, sees_all, 20, 4).select(x).shape == (1, 20)
+    with pytest.raises(ConfigError, match=rf"layer \d of {type(model).__name__} has {own} of its own. Leave out chunk"):
+        GemFilter(model, sees_all, 20, 4, chunk=7).select(x)
+
+
+def test_experts_that_are_not_called_so_count_as_they_are_used():
+    """JetMoE's MLP has a matrix for each expert, and calls none of its parts by that name."""
+    if "jetmoe" not in CONFIG_MAPPING:
+        pytest.skip("this transformers has no jetmoe")
+    block = blocks(model := _tiny("jetmoe"))[0]
+    every = dict(block.named_parameters())
+    of_experts = [one for name, one in every.items() if one.ndim == 3 or ".experts." in name]
+    assert any(one.ndim == 3 and ".experts." not in name for name, one in every.items())
+    used = sum(p.numel() for p in every.values()) - sum(p.numel() for p in of_experts) / 2
+    config = model.config
+    pairs = 60 * 60 * 2 * config.num_attention_heads * config.kv_channels
+    assert operations_of(model, 60) == pytest.approx(len(blocks(model)) * (2 * used * 60 + pairs))
+
+
+def test_a_configuration_without_a_padding_token_has_none():
+    """As Molmo2's."""
+    model = _tiny("llama")
+    assert padding_token(model) == 0
+    del model.config.pad_token_id
+    model.generation_config.pad_token_id = None
+    assert padding_token(model) is None

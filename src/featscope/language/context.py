@@ -31,6 +31,7 @@ from featscope.language.prompt import Prompt, end_tokens, padding_token, read_pr
 from featscope.options import ConfigError
 
 _CUT = ("full_attention", "sliding_attention", "chunked_attention")  # kinds whose cache can go back
+_WINDOWED_BY_CACHE = ("moshi",)  # types of models whose masks hide nothing, while `generate` drops what is out of sight
 
 _Ends = tuple[tuple[int, ...], int | None]
 """Tokens that end a text, and the one that is padding."""
@@ -59,8 +60,8 @@ class Context:
     Each question chooses tokens of its own among the document's and its own ones. What does not depend on the question
     is kept: keys and values of the layers up to the filter layer, (r + 1)/m of a whole cache. Where they depend on
     what follows (layers with a state, as linear attention; rotary angles by the length of the text; heads that choose
-    keys among what is held, as Doge's), document and question are read anew each time, with the same answers. Threads
-    that ask one context take turns.
+    keys among what is held, as Doge's; windows that the cache alone has, as Moshi's), document and question are read
+    anew each time, with the same answers. Threads that ask one context take turns.
 
     Attributes:
         prompt: the document, and what was added to it.
@@ -73,7 +74,8 @@ class Context:
         goes_back = set(kinds if self._layer is None else kinds[: self._layer + 1]) <= set(_CUT)
         reuses = goes_back and rope_of(method.model).get("rope_type") not in ANGLES_BY_LENGTH
         chooses = hasattr(text_config(method.model), "keep_window_size")  # a head does, among what is held
-        reuses = reuses and not chooses
+        windowed = text_config(method.model).model_type in _WINDOWED_BY_CACHE
+        reuses = reuses and not (chooses or windowed)
         self._cache = DynamicCache() if reuses else None
         self._lock, self._taken = threading.RLock(), False
         self._ends: set[_Ends] = set()  # of questions since something was added

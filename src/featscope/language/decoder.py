@@ -15,7 +15,7 @@ _WINDOWS = {"full_attention": None, "sliding_attention": "sliding_window", "chun
 ANGLES_BY_LENGTH = ("longrope", "dynamic")
 """Kinds of rotary angles that differ with the length of the text."""
 _WINDOWED_THROUGHOUT = ("minimax",)  # types of models whose layers of full attention have the window, too
-_UNMASKED = ("recurrent_gemma",)  # types of models in whose state padding enters
+_UNMASKED = ("deepseek_v4", "recurrent_gemma")  # types of models in whose state padding enters
 _NO_ATTENTION = ("linear_attention", "conv", "mamba", "moe", "mlp")
 
 

@@ -26,6 +26,7 @@ _MASKS = {
     "chunked_attention": create_chunked_causal_mask,
 }
 _WHOLE = {"allow_is_causal_skip": False}  # a mask even where a kernel needs none: some layers add to it
+_FEW = 2  # tokens that tell what layers are given
 _OF_ALL_LAYERS = {"position_embeddings", "position_ids"}  # tensors that a layer may be given beside what it reads
 
 
@@ -87,8 +88,9 @@ def attention_in_chunks(model: PreTrainedModel, prompt: Prompt, layer: int, chun
     Raises:
         ConfigError: layers need what cannot be cut into chunks.
     """
-    hidden, given = _entering(model, prompt)
+    (hidden, given), *_ = _entering(model, prompt)
     _require_chunks(model, layer, chunk, given)
+    _require_alike(model, prompt, layer, chunk)
     pieces = [slice(start, start + chunk) for start in range(0, hidden.shape[1], chunk)]
     for below in range(layer):
         for piece, result in _through(model, below, hidden, given, prompt, pieces):
@@ -115,6 +117,35 @@ def _require_chunks(model: PreTrainedModel, layer: int, chunk: int, given: dict[
             f"chunk = {chunk} needs layers of attention that read nothing else: those of {type(model).__name__} "
             f"{problem}. Leave out chunk."
         )
+
+
+def _require_alike(model: PreTrainedModel, prompt: Prompt, layer: int, chunk: int) -> None:
+    """See that layers are given what `_through` gives them: some models hand it out layer by layer in their own loop.
+
+    Looked at with the first tokens alone, of which the model's own pass hands out everything.
+    """
+    few = Prompt(prompt.ids[:, -_FEW:], prompt.real[:, -_FEW:])
+    (hidden, first), *others = _entering(model, few, layer)
+    for number, (_, given) in enumerate(others, 1):
+        try:
+            angles = _angles(model, kinds_of(model)[number], hidden, few, first["position_embeddings"])
+        except KeyError:  # none of this kind
+            angles = None
+        expected = first | {"position_embeddings": angles}
+        if differs := sorted(n for n in expected.keys() | given.keys() if not _same(expected.get(n), given.get(n))):
+            raise ConfigError(
+                f"chunk = {chunk} needs layers that are given the same: layer {number} of {type(model).__name__} has "
+                f"{', '.join(differs)} of its own. Leave out chunk."
+            )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether tensors, or several of them, are equal; of all else nothing is asked."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, Tensor | tuple) or isinstance(other, Tensor | tuple):
+        return isinstance(one, Tensor) and isinstance(other, Tensor) and torch.equal(one, other)
+    return True
 
 
 def _through(
@@ -161,23 +192,28 @@ def _cut(angles: Any, piece: slice) -> Any:
     return angles[..., piece, :] if isinstance(angles, Tensor) else tuple(angle[..., piece, :] for angle in angles)
 
 
-def _entering(model: PreTrainedModel, prompt: Prompt) -> tuple[Tensor, dict[str, Any]]:
-    """What enters the first layer: embedded tokens, and the other arguments."""
-    found: dict[str, Any] = {}
+def _entering(model: PreTrainedModel, prompt: Prompt, layer: int = 0) -> list[tuple[Tensor, dict[str, Any]]]:
+    """What enters each layer up to ``layer``: for the first embedded tokens; and the other arguments but the mask."""
+    found: list[tuple[Tensor, dict[str, Any]]] = []
     mine = threading.get_ident()
 
-    def stop(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def keep(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         if threading.get_ident() != mine:  # which reads something else with the same model
             return
-        found["hidden"], found["options"] = arguments[0], options
-        found["options"] |= {f"input {i}": other for i, other in enumerate(arguments) if i and other is not None}
-        raise Reached
+        given = {name: value for name, value in options.items() if name != "attention_mask"}
+        given |= {f"input {i}": other for i, other in enumerate(arguments) if i and other is not None}
+        found.append((arguments[0], given))
+        if len(found) > layer:
+            raise Reached
 
-    handle = blocks(model)[0].register_forward_pre_hook(stop, with_kwargs=True)
-    no_mask = torch.zeros(1, 1, 1, 1, device=prompt.ids.device)  # of four axes, it is taken for finished: none is built
+    handles = [one.register_forward_pre_hook(keep, with_kwargs=True) for one in blocks(model)[: layer + 1]]
+    mask = prompt.mask
+    if not layer:
+        mask = torch.zeros(1, 1, 1, 1, device=mask.device)  # of four axes, it is taken for finished: none is built
     try:
         with suppress(Reached):
-            text_model(model)(prompt.ids, attention_mask=no_mask, position_ids=prompt.positions, use_cache=False)
+            text_model(model)(prompt.ids, attention_mask=mask, position_ids=prompt.positions, use_cache=False)
     finally:
-        handle.remove()
-    return found["hidden"], {name: value for name, value in found["options"].items() if name != "attention_mask"}
+        for handle in handles:
+            handle.remove()
+    return found

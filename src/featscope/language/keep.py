@@ -161,12 +161,19 @@ def affordable(model: PreTrainedModel, length: int, share: float, spent: float, 
 
 def _of_layer(model: PreTrainedModel, number: int, length: int) -> float:
     config, block = text_config(model), blocks(model)[number]
-    sizes = {f".{name}": parameter.numel() for name, parameter in block.named_parameters()}
-    used = _used(model) if any(".experts." in name for name in sizes) else 1.0
-    weights = sum(size * (used if ".experts." in name else 1.0) for name, size in sizes.items())
+    parameters = {f".{name}": parameter for name, parameter in block.named_parameters()}
+    experts = {name for name, one in parameters.items() if ".experts." in name or _is_by_expert(one, config)}
+    used = _used(model) if experts else 1.0
+    weights = sum(one.numel() * (used if name in experts else 1.0) for name, one in parameters.items())
     seen = min(sight_of(model, number), length)  # at most, by each token
     pairs = seen * (2 * length - seen)
     return 2.0 * weights * length + 2.0 * config.num_attention_heads * _channels(block, config) * pairs
+
+
+def _is_by_expert(parameter: Any, config: Any) -> bool:
+    """Whether it has a matrix for each expert, as some layers have that call no part "experts"."""
+    counts = [getattr(config, name, None) for name in _EXPERTS]
+    return parameter.ndim == 3 and any(isinstance(n, int) and n > 1 and n == parameter.shape[0] for n in counts)
 
 
 def _used(model: PreTrainedModel) -> float:

@@ -156,7 +156,8 @@ def _guessed_mask(model: PreTrainedModel, input_ids: Tensor, options: Mapping[st
 def padding_token(model: PreTrainedModel, options: Mapping[str, Any] = MappingProxyType({})) -> int | None:
     """The token that is padding by ``options`` of ``generate``, or by the model; None where its embedding has none."""
     own = setting(model, options, "pad_token_id")
-    token = model.config.get_text_config(decoder=True).pad_token_id if own is None else own
+    config = model.config.get_text_config(decoder=True)
+    token = getattr(config, "pad_token_id", None) if own is None else own
     its: Any = model.get_input_embeddings()
     return token if token is not None and 0 <= token < its.weight.shape[0] else None
 
