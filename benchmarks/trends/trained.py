@@ -13,6 +13,7 @@ import numpy as np
 from benchmarks.marked import DOCS, fill
 from benchmarks.trends.tally import FACTORS
 from featscope.claims import Claim
+from featscope.claims.intervals import PROBABILITIES
 from featscope.registry import find
 from featscope.runs.plain import from_plain
 from featscope.runs.stored import read_claims, read_plan, read_trends
@@ -104,7 +105,7 @@ def tallies(folder: Path) -> dict[int, Count]:
 def _error(claim: Claim, samples: np.ndarray) -> float:
     """Of the mean; of a share at least that of so many things, of which one more may be so and one not (Laplace)."""
     error = float(samples.std(ddof=1)) / len(samples) ** 0.5 if len(samples) > 1 else 0.0
-    if claim.law not in ("share", "yes/no"):
+    if claim.law not in PROBABILITIES:
         return error
     things = sum(claim.trials) or len(samples)
     near = (samples.mean() * things + 1) / (things + 2)
