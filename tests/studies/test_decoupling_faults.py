@@ -24,7 +24,7 @@ from featscope.testing import Fault
 from featscope.theory import decoupling as theory
 from featscope.theory.ideal_network import IdealNetwork
 from featscope.theory.masked_neuron import gate_edge
-from featscope.training import SGD, BiasSchedule
+from featscope.training import SGD, BiasSchedule, Contrastive
 from featscope.training.optimizers import GradientDescent
 from featscope.views import RandomMask, SameSample
 
@@ -133,6 +133,9 @@ FAULTS = {
         "tau-0.5",
         steps=450,
         verdict="fails",
+    ),
+    "negatives as they are": Fault(
+        MaskedNegatives, "batch", Contrastive.batch, "negatives-are-masked", "masked-negatives", steps=1
     ),
     "no stop-gradient": on_start(similarity, "stop_gradient", lambda keys: keys, "gradient-split"),
     "masks not complementary": on_start(RandomMask, "__call__", independent_masks, "mask-cancels-noise"),

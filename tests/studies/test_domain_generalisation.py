@@ -449,8 +449,12 @@ def test_every_tensor_is_made_where_the_others_are(algorithm):
 # --- Claims -----------------------------------------------------------------------------------------------------------
 
 
-def planted(plain=0.6, little=0.6, beyond=0.4, shift=0.8, raw=2.5):
-    """An `asker` that answers with these accuracies, and a stable rank of ``raw`` at 0.03, and a little noise."""
+ALGORITHMS = ("erm", "mixup", "swad", "coral", "group-dro", "swad-coral")
+
+
+def planted(plain=0.6, little=0.6, beyond=0.4, shift=0.8, raw=2.5, apart=0.5):
+    """An `asker` that answers with these accuracies, a stable rank of ``raw`` at 0.03, effective ranks ``apart`` from
+    algorithm to algorithm, and a little noise."""
 
     def asker(self, streams):
         def ask(target):
@@ -469,7 +473,10 @@ def planted(plain=0.6, little=0.6, beyond=0.4, shift=0.8, raw=2.5):
                 accuracy = [shift] * (1 + 2 * count)
             rank = [2.0] + [raw if s == 0.03 else 2.0 for s in self.strengths] * 2
             found = {"accuracy": accuracy, "validation": accuracy, "raw_rank": rank}
-            found |= {"centred_rank": [3.0] * len(rank), "entropy_rank": [9.0] * len(rank)}
+            found |= {
+                "centred_rank": [3.0] * len(rank),
+                "entropy_rank": [9.0 + apart * ALGORITHMS.index(self.algorithm)] * len(rank),
+            }
             return {name: (torch.tensor(v) + n).tolist() for (name, v), n in zip(found.items(), noise, strict=True)}
 
         return ask
@@ -497,6 +504,10 @@ def test_expected_claims_hold_and_all_are_judged(trial):
 ASKER = (recipe.LeaveOneOut, "asker")
 FAULTS = {
     "NU gains two points": Fault(*ASKER, planted(little=0.62), "nu-changes-little", "erm"),
+    **{
+        f"{arm} as another": Fault(*ASKER, planted(apart=0.0), "algorithms-differ", arm)
+        for arm in ("mixup", "swad", "coral", "group-dro", "swad-coral")
+    },
     "NU costs two points": Fault(*ASKER, planted(little=0.58), "nu-changes-little", "erm"),
     "nothing is too much": Fault(*ASKER, planted(beyond=0.61), "lambda-window-ends", "erm"),
     "rank falls": Fault(*ASKER, planted(raw=1.5), "stable-rank-rises", "erm", verdict="fails"),

@@ -15,6 +15,7 @@ from featscope.data import SparseTokens, SparseTokensSource, TokenPairs, sparse_
 from featscope.losses import InfoNCE, similarity
 from featscope.models import TokenMLP, TokenMLPNetwork
 from featscope.models.symmetric_relu import _SoftThreshold as Activation
+from featscope.models.symmetric_relu import soft_threshold
 from featscope.probes import random_neurons
 from featscope.probes.frozen_gates import FrozenGates
 from featscope.streams import Streams
@@ -124,6 +125,11 @@ def starts_in_pairs(self, source, draws):
     return network
 
 
+def uniformly(self, x):
+    """Attention of any kind as the uniform one."""
+    return self.tokens * soft_threshold(x.mean(-2) @ self.weight.mT, self.bias)
+
+
 def at_the_start(where: Any, name: str, line: Any, claim: str, verdict: str = "fails") -> Fault:
     """One that shows before training."""
     return Fault(where, name, line, claim, "stage-one", steps=1, verdict=verdict)
@@ -151,6 +157,12 @@ FAULTS = {
     ),
     "every pair twice": at_the_start(SparseTokensSource, "pairs", every_pair_twice, "stage1-identity-negatives"),
     "noise of means as of tokens": at_the_start(sparse_tokens, "sqrt", lambda n: 1.0, "mean-token-noise"),
+    "uniform for softmax": Fault(
+        TokenMLPNetwork, "forward", uniformly, "attention-is-not-uniform", "softmax-attention", steps=1
+    ),
+    "uniform for linear": Fault(
+        TokenMLPNetwork, "forward", uniformly, "attention-is-not-uniform", "linear-attention", steps=1
+    ),
     "factor L missing": at_the_start(
         TokenMLPNetwork, "forward", lambda self, x: forward(self, x) / self.tokens, "stage1-identity"
     ),

@@ -16,6 +16,7 @@ from featscope.models import AlexNet
 from featscope.studies.longtail_images import LongTailImages
 from featscope.testing import Fault, Trial
 from featscope.training import MagnitudePruning, TorchOptimizer
+from featscope.training.pruning import PruningMask
 
 pytestmark = pytest.mark.long  # half a minute and more of training
 
@@ -62,6 +63,20 @@ COUNTED = {
     ),
     "more images in the control": counted(
         long_tail, "spread", lambda count, classes: [count // classes + 1] * classes, "as-many-images", "balanced"
+    ),
+    "a tail in the control": counted(
+        long_tail,
+        "spread",
+        lambda count, classes: [count - classes + 1] + [1] * (classes - 1),
+        "the-control-is-even",
+        "balanced",
+    ),
+    "a mask for good": counted(
+        PruningMask,
+        "choose_if_due",
+        lambda self, module, step: self.choose(module, step) if step == self.start else None,
+        "masks-are-of-the-weights-as-they-are",
+        "pruned",
     ),
     "never pruned": counted(
         MagnitudePruning,

@@ -243,6 +243,7 @@ class DecouplingArms(Study):
                 replace(at_half, data=narrow, objective=masked),
                 "temperature 1 at half size, with negatives that are masked too",
                 "negatives masked too",
+                at_start=(probes.masked_negatives,),
                 at_end=(probes.census,),
             ),
             Arm(

@@ -304,6 +304,20 @@ class Corollaries(Balance):
         """
         return last(run, run.coverage) - last(runs["tau-1"], runs["tau-1"].coverage) if "tau-1" in runs else None
 
+    @identity(
+        "Remark 2.4",
+        on="masked-negatives",
+        equals=0.5,
+        within=0.02,
+        because="Tolerance: a stated choice; of as many coins as a batch has, the share errs by less than a hundredth.",
+        note="Negatives as they are have no zeros, and nothing else tells them from masked ones where it makes no "
+        "difference.",
+        range=SHARE,
+    )
+    def negatives_are_masked(self, run: xr.Dataset) -> xr.DataArray:
+        """Half of each masked negative is hidden. Measured: share of zeros in the negatives of a batch."""
+        return run.negatives_masked
+
     @features_of(
         "Message 3",
         on="supervised",

@@ -65,6 +65,12 @@ def without_mask(experiment: GradientTraining) -> Mapping[str, Measurement]:
     return {"rate_ratio": Measurement(along / across, "growth rate along features over the rate orthogonal to them")}
 
 
+def masked_negatives(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """Which share of a batch's negatives is masked."""
+    _, _, negatives = experiment.objective.batch(experiment.source, experiment.streams.at("negatives"))
+    return {"negatives_masked": Measurement((negatives == 0).double().mean((-2, -1)), "zeros in a batch's negatives")}
+
+
 def pair_statistics(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """Covariance of a neuron's two views over its closed form, summed over neurons (Definition 2.3)."""
     ratio = _views(experiment).covariance_ratio()

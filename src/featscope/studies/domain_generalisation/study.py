@@ -200,6 +200,27 @@ class DomainGeneralisation(DomainGeneralisationArms):
         """
         return rank(run, "raw_rank", "nuclear") - rank(run, "raw_rank")
 
+    @bound(
+        "derived here",
+        on=("mixup", "swad", "coral", "group-dro", SWAD_CORAL),
+        at_least=1e-3,
+        because="Bound: far above rounding. Where what sets an algorithm apart is computed and not used, its features "
+        "are those of the other, to the bit.",
+        note="SWAD-CORAL's against SWAD's, as it averages weights as SWAD does.",
+        range=POSITIVE,
+    )
+    def algorithms_differ(self, run: xr.Dataset, runs: Runs, arm: str) -> xr.DataArray | None:
+        """Each algorithm trains otherwise than ERM.
+
+        Measured: largest difference, over domains left out, of the effective rank of features from ERM's, both without
+        a penalty, from one start and the same batches.
+        """
+        other = "swad" if arm == SWAD_CORAL else "erm"
+        if other not in runs:
+            return None
+        ranks = [one.entropy_rank.isel(training=0, drop=True) for one in (run, runs[other])]
+        return abs(ranks[0] - ranks[1]).max("target", skipna=False)
+
     @ordering("Section 6.3.3, Figure 6.5", not_on=and_head({"erm": ""}), less_than=0.0, because=SIGN)
     def centred_stable_rank_falls(self, run: xr.Dataset) -> xr.DataArray:
         r"""The same of centred features.

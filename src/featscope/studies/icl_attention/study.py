@@ -59,7 +59,7 @@ class IclAttention(AttentionArms):
         """
         return self.compared(runs, arm, lambda run: run.ratio, CORRECT, decides=0)
 
-    @ordering(FIGURE, on=models_and(UNIFORM, COMPARED, WRONG), more_than=MORE)
+    @ordering(FIGURE, on=models_and(layout=WRONG), more_than=MORE)
     def larger_attends_to_both_wrong_label(self, runs: Runs, arm: str) -> Found | None:
         """Larger models are more easily distracted where the label is wrong, too.
 
@@ -101,6 +101,23 @@ class IclAttention(AttentionArms):
         """
         unrelated = runs[arm.removesuffix(CORRECT) + "-unrelated"]
         return of_large(runs[arm].log_ratio - unrelated.log_ratio, runs[arm])
+
+    @bound(
+        "derived here",
+        on=lambda study: [name + layout for name in study.short_names for layout in (WRONG, SWAPPED, UNRELATED)],
+        at_least=1e-3,
+        because="Bound: far above rounding; a layout that is not shown leaves each prompt as it was.",
+        range=POSITIVE,
+    )
+    def layouts_change_what_is_attended(self, runs: Runs, arm: str) -> xr.DataArray:
+        """What another layout shows is attended to otherwise.
+
+        Measured: mean over prompts of the difference of logarithms of norm(relevant), to the prompt with the right
+        label and the relevant sentence first.
+        """
+        model = next(arm.removesuffix(layout) for layout in LAYOUTS if arm.endswith(layout))
+        moved = np.log(runs[arm].relevant) - np.log(runs[model + CORRECT].relevant)
+        return abs(moved).mean([axis for axis in moved.dims if axis != "replica"])
 
     # --- What is known of hand-set weights ----------------------------------------------------------------------------
 

@@ -131,6 +131,7 @@ class ImbalanceArms(Study):
                 ),
                 f"Stage 1, narrow, under {attention} attention",
                 f"{attention} attention",
+                at_start=(samples.attention,),
             )
             for attention, lr in attentions.items()
         ]

@@ -96,6 +96,15 @@ def firing(experiment: GradientTraining) -> Mapping[str, Measurement]:
     }
 
 
+def attention(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """How far answers are from those under uniform attention, with the same weights, where no threshold is."""
+    learner = experiment.learner
+    tokens = experiment.source.pairs(experiment.streams.at("attention"), FEW_PAIRS).x
+    uniform = learner.tokens * (tokens.mean(-2) @ learner.weight.mT)
+    apart = (learner(tokens) - uniform).flatten(1).norm(dim=-1) / uniform.flatten(1).norm(dim=-1)
+    return {"attention_apart": Measurement(apart, "answers against those under uniform attention, relative")}
+
+
 def one_update(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """How far a step of training is from gradient descent on P (21) with decay, written out in float64."""
     step, learner, objective = 0, experiment.learner, experiment.objective  # any step: only its draws matter

@@ -7,7 +7,7 @@ from math import log
 import numpy as np
 import xarray as xr
 
-from featscope.claims import Found, identity
+from featscope.claims import POSITIVE, Found, bound, identity
 from featscope.probes.stored import common_and_rare, growth, last_look
 from featscope.studies.imbalance.assumed import every_token_shows
 from featscope.studies.imbalance.endings import Endings
@@ -61,6 +61,20 @@ class Variations(Endings):
         Measured: logarithm of the growth of common features, over the prediction for uniform attention.
         """
         return self._against(run, self.stage1_of("softmax-attention"))
+
+    @bound(
+        "Equation (7)",
+        on=("softmax-attention", "linear-attention"),
+        at_least=1e-4,
+        because="Bound: far above rounding; under uniform attention it is 0.",
+        range=POSITIVE,
+    )
+    def attention_is_not_uniform(self, run: xr.Dataset) -> xr.DataArray:
+        """Attention of another kind answers otherwise than uniform attention does.
+
+        Measured: distance of the answers to those under uniform attention, with the weights of the start, relative.
+        """
+        return run.attention_apart
 
     @as_foretold("Equation (7)", not_on="linear-attention", note="Samples with more features weigh more.")
     def growth_under_linear(self, run: xr.Dataset) -> Found:

@@ -43,7 +43,9 @@ def pruning(experiment: GradientTraining, config: MagnitudePruning, initial: Enc
     """What the arm prunes, and what pruning prunes or would prune: where, and whether it was born small."""
     config = replace(config, start=0)  # what would go now, whenever it began
     rules, now = experiment.rules, config.on(experiment.learner)
-    share = 1 - rules["pruning"].kept.double().mean() if "pruning" in rules else torch.zeros(())
+    used = rules["pruning"].kept if "pruning" in rules else None
+    share = 1 - used.double().mean() if used is not None else torch.zeros(())
+    stale = (used != now.mask.kept).double().mean() if used is not None else torch.zeros(())
     gone, gone_at_start = ~now.mask.kept, ~config.on(initial).mask.kept
     born_small = (gone & gone_at_start).double().sum() / gone.double().sum()
     hidden = now.mask.pruned_parameters(experiment.learner).values()
@@ -52,6 +54,7 @@ def pruning(experiment: GradientTraining, config: MagnitudePruning, initial: Enc
     return {
         "pruned_from_start": one(born_small, before),
         "pruned_share": one(share, "share of weights that the loss does not see"),
+        "pruned_as_before": one(stale, "share of weights on which the mask in use is not what is smallest now"),
         "pruned_of_layer": one(layers, "share that pruning takes from each convolution", "convolution"),
     }
 

@@ -151,6 +151,19 @@ class LongTailImages(ImageStudy):
         """The balanced control has as many images. Measured: its training images minus those of the long tail."""
         return run.class_size.sum("class", skipna=False) - runs["plain"].class_size.sum("class", skipna=False)
 
+    @bound(
+        TABLE,
+        on=controlled(balanced=""),
+        not_on={"plain": "The long tail."},
+        at_most=1.0,
+        because="Bound: one image, sizes are rounded.",
+        law="exact",
+        range=POSITIVE,
+    )
+    def the_control_is_even(self, run: xr.Dataset) -> xr.DataArray:
+        """The balanced control has no tail. Measured: images of its largest class less those of its smallest."""
+        return largest(run.class_size) - smallest(run.class_size)
+
     @identity(
         "Algorithm 1",
         on="pruned",
@@ -168,6 +181,20 @@ class LongTailImages(ImageStudy):
         Measured: share of pruned entries, or of pruned filters where those are pruned whole.
         """
         return Found(run.pruned_share, predicted=self._to_be_pruned)
+
+    @identity(
+        "Algorithm 1",
+        on="pruned",
+        equals=0.0,
+        within=0.0,
+        because="Tolerance: none, these are counts.",
+        law="exact",
+        given=lambda study: study.pruning.every == 1,
+        range=SHARE,
+    )
+    def masks_are_of_the_weights_as_they_are(self, run: xr.Dataset) -> xr.DataArray:
+        """The mask is renewed at every step. Measured: share of weights on which that in use at the end is another."""
+        return run.pruned_as_before
 
     @bound(
         "Algorithm 1",

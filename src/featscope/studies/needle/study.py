@@ -67,6 +67,21 @@ class NeedleInAHaystack(NeedleArms):
         """SnapKV answers as well as full attention. Measured: difference of mean normalised scores, all prompts."""
         return ahead(runs, "snapkv", "full")
 
+    @bound(
+        "Section 9.4.1",
+        on=lambda study: [name for name in ("snapkv", "h2o") if name in study.methods],
+        at_most=0.95,
+        because="Bound: a stated choice. What is kept is a small part of the text, and a needle is not kept whole in "
+        "each layer and head; a method that drops nothing keeps all of it.",
+        range=SHARE,
+    )
+    def methods_drop_tokens(self, run: xr.Dataset) -> xr.DataArray:
+        """Methods that drop keys and values drop some of the needle's, too.
+
+        Measured: mean share of the needle that is kept, over layers and heads, all prompts.
+        """
+        return run.kept.mean(("length", "depth", "prompt"), skipna=False)
+
     @ordering(
         "derived here",
         on="full",
