@@ -106,7 +106,7 @@ def entry(name: str) -> Entry:
     if name not in known:
         if why := broken().get(name):
             raise ConfigError(why)
-        near = get_close_matches(name, known, 1)
+        near = get_close_matches(name.lower(), known, 1)
         meant = f"did you mean {near[0]}? Allowed is one of" if near else "allowed is one of"
         raise ConfigError(f"STUDY = {name!r} is unknown: {meant} {', '.join(known)}")
     return known[name]

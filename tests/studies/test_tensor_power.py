@@ -120,16 +120,16 @@ def test_the_story_turns_with_what_was_found():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"power": 0}, r"power = 0 .* >= 1"),
+        ({"power": 0}, r"power = 0 .* >= 5\. Lemma G\.3"),
         ({"step_size": 1.0}, r"step_size = 1.0 .* \(0, 1\)"),
         ({"start": 0.8}, r"start = 0.8 .* \(0, 0.8\)\. Sequences begin below A = 1"),
-        ({"power": 1, "strongest": 2.0}, r"strongest = 2.0 .* 1 where power = 1"),
+        ({"power": 1, "strongest": 1.0}, r"power = 1 .* >= 5\. Lemma G\.3"),
         ({"spread": float("nan")}, r"spread = nan .* finite"),
         ({"sequences": 0}, r"sequences = 0 .* >= 1"),
         ({"steps": 0}, r"steps = 0 .* >= 1"),
         ({"probe_every": 0}, r"probe_every = 0 .* >= 1"),
-        ({"power": 5, "weight": 4}, r"power = 5 .* >= weight \+ 2 = 6\. Lemma G\.3"),
-        ({"power": 3, "weight": 1}, r"power = 3 .* > 3\. One control is judged as if it were 3"),
+        ({"power": 5, "weight": 4}, r"power = 5 .* >= 6\. Lemma G\.3 asks for weight \+ 2 = 6"),
+        ({"power": 3, "weight": 1}, r"power = 3 .* >= 4\. .* one control is judged as if it were 3"),
     ],
 )
 def test_wrong_options_are_named_before_anything_runs(options, message):

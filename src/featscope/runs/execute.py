@@ -72,8 +72,8 @@ class Settings:
         )
         limit = self.memory_limit
         numbered = type(limit) in (int, float, type(None))
+        require(self, "memory_limit", limit is None or not numbered or limit > 0, "> 0 GiB")
         require(self, "memory_limit", numbered, "a number of Python's own", "Give float(memory_limit), or None.")
-        require(self, "memory_limit", limit is None or limit > 0, "> 0 GiB")
         require(self, "device", isinstance(self.device, str), "cpu, cuda or cuda:N")
         try:
             device = torch.device(self.device)

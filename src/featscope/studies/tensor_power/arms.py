@@ -38,15 +38,18 @@ class TensorPowerArms(Powers, Study):
     steps: int = 5000
     probe_every: int = 4
 
+    def __post_init__(self) -> None:
+        least = max(CUBIC + 1, self.weight + 2)
+        why = f"Lemma G.3 asks for weight + 2 = {self.weight + 2}, and one control is judged as if it were {CUBIC}."
+        require(self, "power", self.power >= least, f">= {least}", why)
+        super().__post_init__()
+
     def smallest(self) -> "TensorPowerArms":
         """Six sequences: in eight replicas there are the 44 draws that decide what is said of every sequence."""
         return replace(self, sequences=6)
 
     def arms(self) -> Sequence[Arm[Iteration]]:
         """Powers, step sizes, starts and rivals; then where nothing of it applies."""
-        summable = self.power >= self.weight + 2
-        require(self, "power", summable, f">= weight + 2 = {self.weight + 2}", "Lemma G.3 asks for it.")
-        require(self, "power", self.power > CUBIC, f"> {CUBIC}", f"One control is judged as if it were {CUBIC}.")
         own = PowerMethod(**{option.name: getattr(self, option.name) for option in fields(Powers)})
         cubic = replace(own, power=CUBIC, weight=1)
         steep = replace(own, power=20, weight=3, start=0.65, step_size=0.001)
