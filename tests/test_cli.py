@@ -8,11 +8,14 @@ import subprocess
 import sys
 from dataclasses import dataclass, field, make_dataclass
 from importlib.resources import files
+from io import StringIO
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+import numpy as np
 import pytest
+from rich.console import Console
 
 from featscope import __version__
 from featscope.claims import Claim
@@ -84,6 +87,39 @@ def test_commands_are_printed_as_the_shell_finds_them(monkeypatch, called, found
     monkeypatch.setattr("sys.argv", [called])
     monkeypatch.setattr("featscope.commands.parsing.which", lambda name: found)
     assert program() == printed
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "tensor-power", "--out="],
+        ["run", "tensor-power", "--out", ""],
+        ["export", "--overwrite", ""],
+        ["report", ""],
+    ],
+)
+def test_what_an_unset_variable_leaves_is_no_folder(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "= '' is empty, as an unset variable of a shell is: give it, or leave it out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", range(30, 131, 5))
+def test_every_name_and_every_verdict_is_in_the_terminal_whole(monkeypatch, width):
+    about = {"source": "s", "statement": "x", "kind": "bound"}
+    samples = np.array([5.0, 6.0, 7.0])
+    claims = [
+        Claim.from_samples(samples, ">", 6.1, id="a-claim-of-a-long-name", arm="an-arm", **about),
+        Claim.from_samples(samples, "<", 100.0, id="another", arm="b", expected=False, **about),
+        Claim.from_samples(samples, "<", 0.0, id="third", arm="of-the-longest-name", **about),
+    ]
+    said = StringIO()
+    monkeypatch.setattr(commands, "Console", lambda **_: Console(file=said, width=width))
+    commands.print_verdicts("study", claims)
+    printed = said.getvalue()
+    for word in ("undecided", "holds", "fails", *(name for claim in claims for name in (claim.id, claim.arm))):
+        assert re.search(rf"(?<![\w-]){word}(?![\w-])", printed), word
 
 
 def test_no_word_sets_no_option():

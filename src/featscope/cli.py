@@ -79,6 +79,7 @@ COMMANDS: Mapping[str, Place] = {
 }
 """All commands by their words. Their modules are imported when they are asked for: most need torch, some do not."""
 _LONGEST_WORD = 4096  # as of a path
+_WITH_A_VALUE = {"--study", "--format", "--n", "--error-is"}  # of these commands, beside --out
 _OF_FOLDERS = {"report", "open", "judge", "compare", "export", "ledger", "watch"}
 
 
@@ -143,8 +144,9 @@ def _answer(words: list[str], alone: bool) -> int:
 def _require_readable(words: Sequence[str]) -> None:
     """Refuse what nobody typed, before it is printed back."""
     for before, word in zip(("", *words), words, strict=False):
-        if not word and (before == "--out" or (words[0] in _OF_FOLDERS and not before.startswith("-"))):
-            where = "--out" if before == "--out" else "DIR"
+        unset = word == "--out=" or (not word and before == "--out")
+        if unset or (not word and words[0] in _OF_FOLDERS and before not in _WITH_A_VALUE):
+            where = "--out" if unset else "DIR"
             raise ConfigError(f"{where} = '' is empty, as an unset variable of a shell is: give it, or leave it out")
         if len(word) > _LONGEST_WORD:
             where = before if before.startswith("--") else "a word"
@@ -158,7 +160,11 @@ def _of_own_code(error: Exception) -> str:
     """What the code of a study raised that is no part of FeatScope, and where; empty for other errors."""
     from featscope.own_code import is_of_own_code, said
 
-    return f"{said(error)}. That is code of your own: mend it there" if is_of_own_code(error) else ""
+    return (
+        f"{said(error)}. That is code of your own, or what it gives to FeatScope: mend it there"
+        if is_of_own_code(error)
+        else ""
+    )
 
 
 def _place(word: str) -> Place:

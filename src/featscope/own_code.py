@@ -10,7 +10,7 @@ import xarray as xr
 
 from featscope.options import ConfigError
 
-_LIBRARIES = (Path(__file__).parent, Path(traceback.__file__).parent)
+_OURS, _PYTHON = Path(__file__).parent, Path(traceback.__file__).parent
 _INSTALLED = {"site-packages", "dist-packages"}
 _FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
 
@@ -42,15 +42,23 @@ def is_of_own_code(error: Exception) -> bool:
 
 
 def _line_of(error: Exception) -> str:
-    """The last line outside of FeatScope and of installed packages that the error passed; empty if there is none."""
-    own = [
-        (path, line, name)
-        for path, line, name in _frames(error)
-        if not any(path.is_relative_to(other) for other in _LIBRARIES)
-        and not _INSTALLED.intersection(path.parts)
-        and path.name != "<string>"  # written by dataclasses
-    ]
-    return f" ({own[-1][0].name}, line {own[-1][1]}, in {own[-1][2]})" if own else ""
+    """The last line outside of FeatScope and of installed packages that the error passed; empty if there is none.
+
+    Where it came of what that line gave to FeatScope, FeatScope's last line stands beside it.
+    """
+    frames = [frame for frame in _frames(error) if _is_written_here(frame[0])]
+    own = [frame for frame in frames if not frame[0].is_relative_to(_OURS)]
+    if not own:
+        return ""
+    path, line, name = own[-1]
+    within = "" if frames[-1] is own[-1] else f", then {frames[-1][0].relative_to(_OURS.parent)}, line {frames[-1][1]}"
+    return f" ({path.name}, line {line}, in {name}{within})"
+
+
+def _is_written_here(path: Path) -> bool:
+    """Whether it is neither Python's, an installed package's, nor made while the program runs, as by dataclasses."""
+    python = path.is_relative_to(_PYTHON) or str(path).startswith("<")
+    return not python and (path.is_relative_to(_OURS) or not _INSTALLED.intersection(path.parts))
 
 
 def _frames(error: Exception) -> Iterator[tuple[Path, int, str]]:

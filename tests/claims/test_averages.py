@@ -98,3 +98,9 @@ def test_a_group_of_many_samples_and_few_clusters_is_a_small_one():
     middle, low, _ = group_means(values, groups, np.array([0, 1] * 10 + [*range(2, 22)]), 10)
     assert middle == pytest.approx([9.5, 29.5, 19.5])
     assert np.isnan(low).tolist() == [True, False, False]
+
+
+def test_a_sample_that_is_no_number_stays_the_only_one():
+    values, groups = np.array([1.0, np.nan, 1.0, 0.0]), np.array([0, 0, 1, 1])
+    assert np.isnan(evenly_over(values, groups)).tolist() == [False, True, False, False]
+    assert np.isnan(by_cluster(values, np.array([0, 0, 1, 2]))).tolist() == [True, False, False]

@@ -71,3 +71,8 @@ def test_the_terminal_tells_an_equation_that_fails_from_one_that_holds(found, to
 
 def test_a_tolerance_that_three_digits_put_on_the_measurement_has_more():
     assert significant(1.0, [1.01234], 0.0123456, 5) == (5, 5)
+
+
+def test_numbers_that_differ_by_the_last_bit_have_the_digits_that_tell_them_apart():
+    wanted, measured = told_apart(0.3, 0.1 + 0.2, "=", 0.0)
+    assert (wanted, measured) == ("= 0.3 ± 0", "0.30000000000000004")

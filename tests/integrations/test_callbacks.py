@@ -28,7 +28,7 @@ STEPS = sys.modules["torch.optim.optimizer"]
 
 def lightnings(**about) -> SimpleNamespace:
     """A trainer of Lightning's, as far as the callback asks it, that computes in float32 on the processor."""
-    about.setdefault("callbacks", [])
+    about = {"callbacks": [], "state": SimpleNamespace(stage="train"), "training": True} | about
     return SimpleNamespace(
         precision_plugin=SimpleNamespace(forward_context=nullcontext, convert_input=lambda batch: batch),
         strategy=SimpleNamespace(batch_to_device=lambda batch, dataloader_idx: batch),
@@ -821,9 +821,17 @@ def test_a_step_of_a_trainer_s_training_that_broke_off_is_none_of_the_next():
 def test_in_lightning_the_trainer_s_batches_come_as_its_steps_have_them(lightning_callback):
     """Modules may scale them in a hook, and looks and statistics would be of what the network never sees."""
     trainer = lightnings(loggers=[], callback_metrics={}, global_step=0, val_dataloaders=[batches()])
-    trainer.strategy.batch_to_device = lambda batch, dataloader_idx: (batch[0] / 10 - 1, batch[1])
+    net, stages = network(), []
+
+    def handed(batch, dataloader_idx):
+        stages.append((getattr(trainer, "validating", False), net.training))
+        return batch[0] / 10 - 1, batch[1]
+
+    trainer.strategy.batch_to_device = handed
     watch = lightning_callback(every=1)
-    watch.on_train_start(trainer, network())
+    watch.on_train_start(trainer, net)
+    assert set(stages) == {(True, False)}  # or hooks would augment them
+    assert (trainer.state.stage, net.training) == ("train", True)
     for (seen, _), (raw, _) in zip(watch.watch.monitor._held.batches, batches(), strict=False):
         assert torch.equal(seen, raw / 10 - 1)
     own = lightning_callback(batches(), every=1)
@@ -877,10 +885,14 @@ def test_below_the_head_is_found_within_an_adapter():
             except AttributeError:
                 return getattr(self.model, name)
 
+        def get_base_model(self):
+            return self.model
+
     assert _below_the_head(Llama()) == "model"
     assert _below_the_head(Adapter(Llama())) == "model.model"
     assert Adapter(Llama()).base_model_prefix == "model"
     assert _below_the_head(nn.Linear(2, 2)) == ""
+    assert _below_the_head(nn.ModuleDict({"teacher": Llama(), "student": nn.Linear(2, 2)})) == ""
 
 
 def test_what_ends_a_pruned_training_changes_statistics_alone():

@@ -1,6 +1,7 @@
 """Running a study: shards, memory, stopping early, and what goes wrong."""
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -181,6 +182,21 @@ def test_a_signal_does_not_wait_for_work_that_heeds_none(monkeypatch, number):
         workers.in_worker(lambda: time.sleep(60))
     assert time.monotonic() - began < 20
     timer.join()
+
+
+def test_a_signal_ends_no_process_of_the_caller_s(monkeypatch):
+    monkeypatch.setattr(workers, "worker_count", lambda device: 2)
+    stranger = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    stranger.start()
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    try:
+        with pytest.raises(workers.InterruptedRunError):
+            workers.in_worker(lambda: time.sleep(60))
+        assert stranger.is_alive()
+    finally:
+        timer.join()
+        stranger.kill()
 
 
 def test_handlers_of_signals_take_no_lock_and_print_nothing():

@@ -1,5 +1,6 @@
 """A stored run is judged again, without training, and what is otherwise than before is said."""
 
+import json
 import re
 from dataclasses import dataclass, replace
 
@@ -152,6 +153,21 @@ def test_the_study_of_a_folder_can_be_named(out):
     assert stored_study(read_plan(out), f"{__name__}:Judged") == Judged()
     with pytest.raises(ConfigError, match=r"--study = 'nowhere:Study' cannot be loaded .* allowed is MODULE:CLASS"):
         stored_study(read_plan(out), "nowhere:Study")
+
+
+def test_a_module_that_raises_is_named_with_its_line_and_a_relative_one_is_refused(out, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raises_at_once.py").write_text("import math\nmath.nope\n")
+    with pytest.raises(ConfigError, match=r"cannot be loaded: AttributeError: .*raises_at_once.py, line 2"):
+        stored_study(read_plan(out), "raises_at_once:Study")
+    with pytest.raises(ConfigError, match=r"--study = '\.mine:Study' cannot be loaded"):
+        stored_study(read_plan(out), ".mine:Study")
+
+
+def test_a_class_of_a_script_is_found_in_the_module_of_that_name(out):
+    plan = read_plan(out)
+    plan["config"] = json.loads(json.dumps(plan["config"]).replace(f"{__name__}:", "__main__:"))
+    assert stored_study(plan, f"{__name__}:Judged") == Judged()
 
 
 def test_another_class_than_what_was_run_is_refused_and_of_a_sweep_its_study_is_named(out):

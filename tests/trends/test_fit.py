@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import special
 
 from featscope.claims.claim import verdict_of
 from featscope.trends import fit_trend
@@ -247,3 +248,14 @@ def test_units_of_the_measurement_do_not_matter(law):
     one, thousand = (fit_trend(SIZES, factor * y, "<=", factor * 1.0) for factor in (1.0, 1000.0))
     assert thousand.families == pytest.approx(one.families, abs=1e-6)
     assert thousand.at(4).interval == pytest.approx(tuple(1000 * end for end in one.at(4).interval), rel=1e-3)
+
+
+def test_sizes_at_a_ceiling_do_not_tell_that_things_of_others_do_not_go_together():
+    """Four sizes all of whose things are so, and two where they go together."""
+    rng = np.random.default_rng(0)
+    shares = np.ones((6, 8))
+    shares[4:] = rng.binomial(1000, rng.beta(8.1, 0.9, (2, 8))) / 1000
+    found = on_scale("logit", np.log(SIZES), shares, np.full(6, 1000.0))
+    logits = special.logit(shares[4:].clip(1e-3, 1 - 1e-3))
+    plain = logits.std(axis=1, ddof=1) / np.sqrt(8)
+    assert (np.sqrt(found.error.diagonal()[4:]) > plain / 4).all()

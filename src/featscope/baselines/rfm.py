@@ -18,14 +18,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 Matrix = Float[np.ndarray, "input input"]
 Samples = Float[np.ndarray, "sample input"]
 
-_SAME = 1e-9  # of the largest distance: samples that are one, but for rounding
+_SAME = 1e-7  # of two samples' norms: so far apart rounding may put two that are one
 
 
 def distances(
     x: Samples, centres: Float[np.ndarray, "centre input"], matrix: Matrix
 ) -> Float[np.ndarray, "sample centre"]:
     """‖x - x'‖_M."""
-    same, middle = x is centres, centres.mean(0)  # far from 0 squares would lose what is between
+    same, middle = x is centres, np.median(centres, 0)  # far from 0 squares would lose what is between
     x, centres = x - middle, centres - middle
     left, right = x @ matrix, centres @ matrix
     squares = (left * x).sum(1)[:, None] + (right * centres).sum(1) - 2 * left @ centres.T
@@ -53,8 +53,10 @@ def gradient_outer_product(
         matrix: M of the kernel.
         bandwidth: L.
     """
+    x = x - np.median(x, 0)
     apart = distances(x, x, matrix)
-    other = apart > _SAME * apart.max(initial=0.0)
+    norms = np.sqrt(np.maximum(((x @ matrix) * x).sum(1), 0))
+    other = apart > _SAME * (norms[:, None] + norms)
     slopes = np.divide(np.exp(-apart / bandwidth), apart, out=np.zeros_like(apart), where=other) / bandwidth
     total = np.zeros_like(matrix)
     for alpha in weights.T:

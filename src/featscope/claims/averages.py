@@ -11,13 +11,19 @@ def evenly_over(
 ) -> Float[np.ndarray, " sample"]:
     """Samples whose mean is the mean over groups of the mean within a group.
 
-    Each is that mean, and what the value is above it, scaled. Where all groups are of one size they are the values. The
-    interval of their mean takes samples for independent draws from all groups alike; what groups differ by widens it.
-    Samples of small groups leave a range that values have.
+    Each is a common centre, and what the value is above it, scaled. Where all groups are of one size they are the
+    values. The interval of their mean takes samples for independent draws from all groups alike; what groups differ by
+    widens it. Samples of small groups leave a range that values have.
     """
     weights = _weights(groups)
-    mean = (values * weights).mean()
-    return mean + (values - mean) * weights
+    centre = _centre(values * weights)
+    return centre + (values - centre) * weights
+
+
+def _centre(values: Float[np.ndarray, " sample"]) -> float:
+    """The mean of those that are finite: it moves no mean of numbers that count 1 on average, but how they spread."""
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if finite.size else 0.0
 
 
 def _weights(groups: Int[np.ndarray, " sample"]) -> Float[np.ndarray, " sample"]:
@@ -35,7 +41,7 @@ def by_cluster(
     clusters that may differ in size spreads, to first order. The interval of the mean of these takes clusters for
     independent draws, not what is in them. Where all clusters are of one sample they are the values.
     """
-    of, mean = np.unique(clusters, return_inverse=True)[1], values.mean()
+    of, mean = np.unique(clusters, return_inverse=True)[1], _centre(values)
     return mean + np.bincount(of, values - mean) * ((of.max() + 1) / len(of))
 
 

@@ -54,10 +54,16 @@ def significant(bound: float, values: Sequence[float], tolerance: float | None, 
     return next((each for each in tried if right(*each)), (MOST, MOST))
 
 
+def rounded_to(value: float, digits: int) -> str:
+    """``value`` with so many significant digits, or the shortest that is this double where that is `MOST`."""
+    return f"{value:.{digits}g}" if digits < MOST else repr(float(value)).removesuffix(".0")
+
+
 def _beyond(value: float, bound: float, side: float) -> float:
     """How far above ``bound + side`` a value lies; 0 where it lies on it but for the last bits of a double."""
     gap = value - bound - side
-    return gap if abs(gap) > _NOISE * max(abs(value), abs(bound), abs(side)) else 0.0
+    noise = _NOISE * max(abs(value), abs(bound), abs(side)) if side else 0.0
+    return gap if abs(gap) > noise else 0.0
 
 
 def _is_apart(value: float, edge: float, tolerance: float | None) -> bool:

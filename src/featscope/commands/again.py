@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from featscope.options import ConfigError
+from featscope.own_code import said
 from featscope.registry import find
 from featscope.runs.plain import from_plain, within_a_class
 from featscope.studies import Study
@@ -50,10 +51,12 @@ def _named(named: str) -> type:
         sys.path.append("")
     try:
         kind = within_a_class(import_module(module), name)
-        if not isinstance(kind, type):
-            raise AttributeError(f"{module} has no class {name!r}")
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, TypeError, ValueError) as error:
         raise ConfigError(f"--study = {named!r} cannot be loaded ({error}): allowed is MODULE:CLASS") from None
+    except Exception as error:  # whatever the module's own code raises
+        raise ConfigError(f"--study = {named!r} cannot be loaded: {said(error)}") from error
+    if not isinstance(kind, type):
+        raise ConfigError(f"--study = {named!r} cannot be loaded (no class {name!r} there): allowed is MODULE:CLASS")
     return kind
 
 

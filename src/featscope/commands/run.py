@@ -22,7 +22,7 @@ from rich.table import Table
 from featscope.check import check as check_study
 from featscope.claims import Claim, how_many_hold, not_after_holm, worth
 from featscope.claims.claim import Relation
-from featscope.claims.digits import significant
+from featscope.claims.digits import rounded_to, significant
 from featscope.commands.parsing import as_typed, name_and_options, only_name, parse, program, require_free_names
 from featscope.commands.telling import Telling
 from featscope.options import ConfigError
@@ -43,6 +43,8 @@ from featscope.training import DivergedError
 
 _UNNAMED = tyro.conf.arg(name="")
 _WIDE = 200  # where nobody looks, but a program reads
+_HEADINGS = ("claim", "arm", "predicted", "measured", "verdict")
+_AROUND = 16  # cells of a line beside the text of its columns
 
 
 @dataclass(frozen=True)
@@ -257,7 +259,7 @@ def told_apart(predicted: float, measured: float, relation: Relation, tolerance:
     accepted = tolerance if relation == "=" else None
     digits, of_tolerance = significant(predicted, [measured], accepted)
     room = "" if accepted is None else f" ± {accepted:.{of_tolerance}g}"
-    return f"{relation} {predicted:.{digits}g}{room}", f"{measured:.{digits}g}"
+    return f"{relation} {rounded_to(predicted, digits)}{room}", rounded_to(measured, digits)
 
 
 def print_verdicts(name: str, claims: Sequence[Claim], at_defaults: bool = True) -> None:
@@ -275,15 +277,15 @@ def print_verdicts(name: str, claims: Sequence[Claim], at_defaults: bool = True)
         rows.append((escape(claim.id), escape(claim.arm), wanted, measured, verdict, against))
     title = f"{name}: verdicts (intervals and notes are in the report)"
     console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
-    longest = [max((len(row[place]) for row in rows), default=0) for place in range(4)]
-    if console.width < sum(longest) + len("undecided") + 2 * 6:
+    longest = [max(map(len, (heading, *(row[place] for row in rows)))) for place, heading in enumerate(_HEADINGS[:-1])]
+    if console.width < sum(longest) + len("undecided") + _AROUND:
         console.print(title)
         for id, arm, wanted, measured, verdict, against in rows:
             console.print(Padding(f"{verdict}: {id} on {arm}, {measured} (wanted {wanted}){against}", (0, 0, 0, 2)))
         return
     table = Table(title=title, box=box.SIMPLE, padding=(0, 1))
-    for place, heading in enumerate(("claim", "arm", "predicted", "measured", "verdict")):
-        table.add_column(heading, no_wrap=place < 4, overflow="fold")
+    for heading in _HEADINGS:
+        table.add_column(heading, no_wrap=heading != _HEADINGS[-1], overflow="fold", min_width=9)
     for *row, verdict, against in rows:
         table.add_row(*row, f"{verdict}{against}")
     console.print(table)

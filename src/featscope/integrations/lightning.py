@@ -1,6 +1,6 @@
 """A callback for Lightning, of the package lightning or of pytorch_lightning."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from featscope.integrations.batches import run_model
 from featscope.integrations.watch import Watch
+from featscope.modules import evaluating
 from featscope.options import ConfigError, MissingExtraError
 from featscope.training import MagnitudePruning, Pruner
 
@@ -91,9 +92,9 @@ class FeatScopeCallback(Callback):
                 logger.log_metrics(dict(found), step=trainer.global_step)
             trainer.callback_metrics.update({name: torch.tensor(value) for name, value in found.items()})
 
-        held_out = (
-            self._held_out if self._held_out is not None else _of_trainer(_first(trainer.val_dataloaders), trainer)
-        )
+        held_out = self._held_out
+        if held_out is None:
+            held_out = _of_validation(_first(trainer.val_dataloaders), trainer, pl_module)
         if held_out is None:
             raise ConfigError("FeatScopeCallback.held_out = None needs a validation loader: give one, or held_out")
         given = self._options.get("run") or run_model
@@ -188,8 +189,8 @@ class FeatScopeCallback(Callback):
         """Take statistics of BatchNorm anew where weights were pruned, and look for the last time."""
         self._hooks.close()
         if self.watch is not None:
-            averaged = any(type(one).__name__ in _AVERAGING for one in trainer.callbacks)
-            self.watch.finish(_of_trainer(_first(trainer.train_dataloader), trainer), anew=averaged)
+            averaged = any(kind.__name__ in _AVERAGING for one in trainer.callbacks for kind in type(one).__mro__)
+            self.watch.finish(_of_training(_first(trainer.train_dataloader), trainer), anew=averaged)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Show all weights and keep what was seen."""
@@ -199,20 +200,18 @@ class FeatScopeCallback(Callback):
 
 
 class _OfTrainer:
-    """A loader's batches as Lightning hands them to a step: in its precision, on its device, after the module's hooks.
+    """A loader whose batches come as Lightning hands them to a step.
 
     Args:
         loader: which.
-        trainer: whose.
+        as_given: makes of a batch of the loader what a step gets.
     """
 
-    def __init__(self, loader: Iterable[Any], trainer: Any) -> None:
-        self.loader, self._trainer = loader, trainer
+    def __init__(self, loader: Iterable[Any], as_given: Callable[[Any], Any]) -> None:
+        self.loader, self._as_given = loader, as_given
 
     def __iter__(self) -> Iterator[Any]:
-        strategy, precision = self._trainer.strategy, self._trainer.precision_plugin
-        for batch in self.loader:
-            yield strategy.batch_to_device(precision.convert_input(batch), dataloader_idx=0)
+        return map(self._as_given, self.loader)
 
     @property
     def _iterator(self) -> Any:  # of a loader with persistent workers
@@ -223,8 +222,28 @@ class _OfTrainer:
         self.loader._iterator = value  # type: ignore[attr-defined]
 
 
-def _of_trainer(loader: Iterable[Any] | None, trainer: Any) -> Iterable[Any] | None:
-    return None if loader is None else _OfTrainer(loader, trainer)
+def _handed(batch: Any, trainer: Any) -> Any:
+    """A batch in the trainer's precision, on its device, after the module's hooks for batches."""
+    return trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch), dataloader_idx=0)
+
+
+def _of_training(loader: Iterable[Any] | None, trainer: Any) -> Iterable[Any] | None:
+    return None if loader is None else _OfTrainer(loader, lambda batch: _handed(batch, trainer))
+
+
+def _of_validation(loader: Iterable[Any] | None, trainer: Any, module: nn.Module) -> Iterable[Any] | None:
+    """The same while the trainer validates, as hooks may augment what is trained on."""
+
+    def as_given(batch: Any) -> Any:
+        stage = trainer.state.stage
+        trainer.validating = True
+        try:
+            with evaluating(module):
+                return _handed(batch, trainer)
+        finally:
+            trainer.state.stage = stage
+
+    return None if loader is None else _OfTrainer(loader, as_given)
 
 
 def _steps(optimizer: Optimizer, parameters: Sequence[Tensor]) -> bool:

@@ -132,10 +132,12 @@ class FeatScopeCallback(TrainerCallback):
 def _below_the_head(model: nn.Module) -> str:
     """The part of a model that its head reads, by its name; "" for the model itself, where it has no head.
 
-    Adapters, such as those of PEFT, hold the model as a part of theirs.
+    An adapter of PEFT holds the model as a part of its own.
     """
-    for name, part in model.named_modules():
-        prefix = getattr(type(part), "base_model_prefix", None)  # an adapter says its model's for its own
-        if prefix in part._modules:
-            return f"{name}.{prefix}".removeprefix(".")
-    return ""
+    of_adapter: Any = getattr(model, "get_base_model", None)
+    inner: nn.Module = of_adapter() if of_adapter is not None else model
+    prefix = getattr(type(inner), "base_model_prefix", None)
+    if prefix not in inner._modules:
+        return ""
+    within = next(name for name, part in model.named_modules() if part is inner)
+    return f"{within}.{prefix}".removeprefix(".")

@@ -75,7 +75,7 @@ def _generators_kept(model: nn.Module | None, loader: object) -> Iterator[None]:
 def _reached(loader: object) -> list[object]:
     """``loader`` and what it has as attributes, as deep as these may hold generators; networks are left out."""
     found: dict[int, object] = {}
-    ring = [loader]
+    ring = [loader, getattr(loader, "loader", None)]  # as deep in what another wraps
     for _ in range(_DEPTH):
         new = {id(one): one for one in ring if hasattr(one, "__dict__") and id(one) not in found}
         found |= new

@@ -224,7 +224,8 @@ def _in_workers(
         if stop.is_set() and not ends.is_set():
             ends.set()
             if not heeds:
-                _kill_workers()
+                for worker in list((pool._processes or {}).values()):  # others may be the caller's own
+                    worker.kill()
         board.beat()
 
     try:
@@ -241,6 +242,8 @@ def _in_workers(
             except BaseException:  # nobody reads what is told any more: the pool would wait until all is trained
                 ends.set()
                 raise
+        if stop.is_set() and not heeds:  # also while the pool ended
+            raise InterruptedRunError
         return _results(futures)
     except BrokenProcessPool:
         raise InterruptedRunError(*([] if stop.asked and not heeds else [_KILLED])) from None

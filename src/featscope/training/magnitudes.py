@@ -71,17 +71,20 @@ def making_weights(module: nn.Module) -> list[str]:
     return list(dict.fromkeys(name for name in made if name is not None))
 
 
-def biases_of(weight: str, module: nn.Module) -> list[str]:
-    """Biases of the neurons of a weight, by their names: ``bias`` of ``weight``, ``bias_ih_l0`` of ``weight_ih_l0``.
+def biases_by_weight(module: nn.Module) -> dict[str, list[str]]:
+    """Biases of the neurons of each weight, by their names: ``bias`` of ``weight``, ``bias_ih_l0`` of ``weight_ih_l0``.
 
-    Layers that share the weight have a bias each.
+    Layers that share a weight have a bias each.
     """
-    shared = module.get_parameter(weight)
     every = dict(module.named_parameters(remove_duplicate=False))
-    parts = [name.rpartition(".") for name, one in every.items() if one is shared]
-    names = {id(one): name for name, one in module.named_parameters()}
-    called = [f"{layer}{dot}{own.replace('weight', 'bias')}" for layer, dot, own in parts if "weight" in own]
-    return list(dict.fromkeys(names[id(every[bias])] for bias in called if bias in every))
+    first = {id(one): name for name, one in reversed(every.items())}  # as `named_parameters` calls it
+    found: dict[str, list[str]] = {}
+    for name, one in every.items():
+        layer, dot, own = name.rpartition(".")
+        bias = every.get(f"{layer}{dot}{own.replace('weight', 'bias')}") if "weight" in own else None
+        if bias is not None and first[id(bias)] not in (known := found.setdefault(first[id(one)], [])):
+            known.append(first[id(bias)])
+    return found
 
 
 def _is_by_input(part: nn.Module) -> bool:

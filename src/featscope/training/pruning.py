@@ -25,7 +25,7 @@ from featscope.training.called_with import called_with
 from featscope.training.checkpointing import require_no_checkpointing
 from featscope.training.magnitudes import (
     all_but_smallest,
-    biases_of,
+    biases_by_weight,
     energy_along,
     making_weights,
     require_prunable,
@@ -166,12 +166,13 @@ class PruningMask(nn.Module):
         hidden.
         """
         parameters, pruned, first = dict(module.named_parameters()), {}, 0
+        biases = biases_by_weight(module) if self.granularity == "neuron" else {}
         for name, weight in self._weights(module):
             units = weight.shape[:2] if self.granularity == "neuron" else weight.shape
             last = first + units[1:].numel()
             kept = self.kept[:, first:last].reshape(units).to(parameters[name].device)
             pruned[name] = self._hide(parameters[name], kept)
-            for bias in biases_of(name, module) if self.granularity == "neuron" else ():
+            for bias in biases.get(name, ()):
                 pruned[bias] = self._hide(parameters[bias], kept)  # or a neuron without weights would give it out
             first = last
         return pruned

@@ -71,7 +71,11 @@ def on_scale(
     replicas = y.shape[1]
     if scale == "logit":  # things of a replica may go together: so many times the binomial variance, or it
         binomial = slope**2 * least
-        together = _smooth_variance(x, variance / binomial, 0.0, replicas)
+        together, tells = np.maximum(variance / binomial, 1.0), variance > 0  # at a ceiling nothing tells how much
+        if tells.sum() >= 2:
+            together[tells] = _smooth_variance(x[tells], together[tells], 0.0, replicas)
+        if tells.any():
+            together[~tells] = np.median(together[tells])
         variance = binomial * np.maximum(together, 1.0)
     else:
         floor = 1e-12 * (np.ptp(at) ** 2 + at.mean() ** 2)
