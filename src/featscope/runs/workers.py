@@ -242,9 +242,10 @@ def _in_workers(
             except BaseException:  # nobody reads what is told any more: the pool would wait until all is trained
                 ends.set()
                 raise
-        if stop.is_set() and not heeds:  # also while the pool ended
+        results = _results(futures)
+        if stop.is_set():  # when all was done, or while the pool ended
             raise InterruptedRunError
-        return _results(futures)
+        return results
     except BrokenProcessPool:
         raise InterruptedRunError(*([] if stop.asked and not heeds else [_KILLED])) from None
 
