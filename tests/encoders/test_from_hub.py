@@ -130,7 +130,7 @@ def test_pixels_enter_as_efficientnet_s_processor_has_them(
     processor = transformers.AutoImageProcessor.from_pretrained(folder)
     encoder = HubEncoder(str(folder)).load()
     shift, scale = (torch.tensor(of)[:, None, None] for of in (encoder.shift, encoder.scale))
-    expected = processor(list(pixels), return_tensors="pt", input_data_format="channels_first").pixel_values
+    expected = processor(list(pixels.float()), return_tensors="pt", input_data_format="channels_first").pixel_values
     torch.testing.assert_close((pixels - shift) / scale, expected.float(), rtol=1e-4, atol=1e-4)
 
 

@@ -47,14 +47,15 @@ def stored_study(plan: Mapping[str, Any], named: str = "") -> Study:
 def _named(named: str) -> type:
     """The class that MODULE:CLASS says."""
     module, _, name = named.partition(":")
-    if "" not in sys.path:  # as for `python -m`; the command's own folder is where others look first
-        sys.path.append("")
+    sys.path.append("")  # the current folder, which `python -m` would look through, too
     try:
         kind = within_a_class(import_module(module), name)
     except (ImportError, TypeError, ValueError) as error:
         raise ConfigError(f"--study = {named!r} cannot be loaded ({error}): allowed is MODULE:CLASS") from None
     except Exception as error:  # whatever the module's own code raises
         raise ConfigError(f"--study = {named!r} cannot be loaded: {said(error)}") from error
+    finally:
+        sys.path.pop()
     if not isinstance(kind, type):
         raise ConfigError(f"--study = {named!r} cannot be loaded (no class {name!r} there): allowed is MODULE:CLASS")
     return kind
