@@ -56,9 +56,10 @@ def _line_of(error: Exception) -> str:
 
 
 def _is_written_here(path: Path) -> bool:
-    """Whether it is neither Python's, an installed package's, nor made while the program runs, as by dataclasses."""
-    python = path.is_relative_to(_PYTHON) or str(path).startswith("<")
-    return not python and (path.is_relative_to(_OURS) or not _INSTALLED.intersection(path.parts))
+    """Whether it is FeatScope's, or neither Python's, an installed package's, nor made as the program runs, as by
+    dataclasses."""
+    others = path.is_relative_to(_PYTHON) or str(path).startswith("<") or _INSTALLED.intersection(path.parts)
+    return path.is_relative_to(_OURS) or not others
 
 
 def _frames(error: Exception) -> Iterator[tuple[Path, int, str]]:

@@ -505,8 +505,8 @@ ASKER = (recipe.LeaveOneOut, "asker")
 FAULTS = {
     "NU gains two points": Fault(*ASKER, planted(little=0.62), "nu-changes-little", "erm"),
     **{
-        f"{arm} as another": Fault(*ASKER, planted(apart=0.0), "algorithms-differ", arm)
-        for arm in ("mixup", "swad", "coral", "group-dro", "swad-coral")
+        f"{arm} as another": Fault(*ASKER, planted(apart=0.0), "algorithms-differ", arm, arms=(arm, *others))
+        for arm, *others in (("mixup",), ("swad",), ("coral",), ("group-dro",), ("swad-coral", "swad"))
     },
     "NU costs two points": Fault(*ASKER, planted(little=0.58), "nu-changes-little", "erm"),
     "nothing is too much": Fault(*ASKER, planted(beyond=0.61), "lambda-window-ends", "erm"),

@@ -253,6 +253,15 @@ def test_grids_show_means_over_prompts_and_replicas():
         assert grid.panels["H2O"][row, column] == pytest.approx(float(each.sum()) / each.size)
 
 
+def test_methods_that_drop_nothing_are_noticed():
+    runs = dict(TRIAL.runs)
+    for arm in ("snapkv", "h2o"):
+        healthy = by_name(TRIAL.study.claims(runs))["methods-drop-tokens", arm]
+        assert healthy.measured < 0.95
+        whole = runs[arm].assign(kept=runs[arm]["kept"] * 0 + 1.0)
+        assert by_name(TRIAL.study.claims(runs | {arm: whole}))["methods-drop-tokens", arm].verdict != "holds"
+
+
 FAULT = Fault(haystack, "normalised_score", lambda said, expected: 1.0, "the-needle-matters", "full", ("no-needle",))
 
 

@@ -529,6 +529,15 @@ def test_faults_are_not_noticed_for_being_short():
     TRIAL.require_not_for_being_short(list(FAULTS.values()))
 
 
+def test_an_average_that_averages_nothing_is_not_behind(monkeypatch: pytest.MonkeyPatch):
+    name, arm = "the-average-is-behind", "batches-average"
+    assert TRIAL.healthy[name, arm].measured > 1e-3
+    beside = {"batches": TRIAL.run("batches")}
+    monkeypatch.setattr(torch.Tensor, "lerp_", lambda mean, now, share: mean.copy_(now))
+    (test,) = (test for test in TRIAL.study.tests if test.statement.id == name)
+    assert test.judge(TRIAL.study, arm, beside | {arm: TRIAL.measure(TRIAL.arms[arm])}).measured < 1e-4
+
+
 def test_a_frozen_head_stays_where_it_is(monkeypatch: pytest.MonkeyPatch):
     """And the fast neuron gives way, which it does not if the head is never frozen."""
     name, arm = "fast-gives-way-to-the-head", "frozen-head"

@@ -21,7 +21,7 @@ from featscope.claims.intervals import (
     draws_for_extremes,
     go_together,
     interval,
-    interval_of_binomial,
+    interval_if_repeated,
     pooled,
     quantile,
 )
@@ -318,36 +318,25 @@ class Claim:
             return None
         if (self.law in PROBABILITIES and not self.values) or self.interval[0] == self.interval[1]:
             return None
-        more = range(self.n + 1, _MOST)
-        if self.law in PROBABILITIES or (self.trials and all_alike(np.array(self.values))):
-            place = bisect_left(more, True, key=lambda n: self._verdict_of(self._with_replicas(n)) != "undecided")
-            return more[place] if place < len(more) else None
-        each = self._freedom / (self.n - 1)  # degrees of freedom that a replica brings
-        error = float(np.std(self.values, ddof=1)) / sqrt(self.n) if self.error is None else self.error
-        spread = error * sqrt(self.n * self._freedom / (2 * special.gammaincinv(self._freedom / 2, _UNLIKELY)))
-        edges = [self.predicted - self.tolerance, self.predicted + self.tolerance]
-        gap = min(abs(self.measured - edge) for edge in (edges if self.relation == "=" else [self.predicted]))
 
         def decided(n: int) -> bool:
-            by_spread = quantile(1 + each * (n - 1)) * spread / sqrt(n) <= gap
-            return by_spread and (not self.values or self._verdict_of(self._with_replicas(n)) != "undecided")
+            values, trials = np.array(self.values), np.array(self.trials)
+            return self._verdict_of(interval_if_repeated(values, self.law, n, trials, self.within)) != "undecided"
 
-        place = bisect_left(more, True, key=decided)
+        def narrow(n: int) -> bool:
+            return quantile(1 + each * (n - 1)) * spread / sqrt(n) <= gap
+
+        more = range(self.n + 1, _MOST)
+        if self.law in PROBABILITIES or (self.trials and all_alike(np.array(self.values))):
+            place = bisect_left(more, True, key=decided)
+        else:
+            each = self._freedom / (self.n - 1)  # degrees of freedom that a replica brings
+            error = float(np.std(self.values, ddof=1)) / sqrt(self.n) if self.error is None else self.error
+            spread = error * sqrt(self.n * self._freedom / (2 * special.gammaincinv(self._freedom / 2, _UNLIKELY)))
+            edges = {self.predicted - self.tolerance, self.predicted + self.tolerance}
+            gap = min(abs(self.measured - edge) for edge in (edges if self.relation == "=" else [self.predicted]))
+            place = bisect_left(more, True, key=lambda n: narrow(n) and (not self.values or decided(n)))
         return more[place] if place < len(more) else None
-
-    def _with_replicas(self, n: int) -> tuple[float, float]:
-        """The interval of what is counted, or of a yes or no, if ``n`` replicas were like those that there are."""
-        if self.law == "yes/no":
-            return interval_of_binomial(self.measured * n, n)
-        places = np.arange(n) % self.n
-        values, trials = (
-            np.array(self.values)[places],
-            np.array(self.trials)[places[: n if self.trials else 0]].tolist(),
-        )
-        if self.law == "draws" and not self._together:  # repeated, their differences by chance would count as others
-            drawn = sum(self.trials) / self.n * n
-            return interval_of_binomial(self.measured * drawn, drawn)
-        return interval(values, self.law, trials=trials, within=self.within)
 
     def to_json(self) -> dict[str, Any]:
         """The claim as it stands in ``claims.json``; numbers that are not finite become null."""

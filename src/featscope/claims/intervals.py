@@ -243,3 +243,29 @@ def interval(
     if counted.size and values.size > 1 and np.isfinite([*values, *within]).all() and all_alike(values):
         return interval_where_all_agree(float(values[0]), counted, within, level)
     return interval_of_mean(values, level, within)
+
+
+def interval_if_repeated(
+    values: Float[np.ndarray, " replica"],
+    law: Law,
+    n: int,
+    trials: Float[np.ndarray, " counted"],
+    within: tuple[float, float] = (-inf, inf),
+) -> tuple[float, float]:
+    """The interval that ``n`` replicas would have if they were like those that there are, one after the other.
+
+    Args:
+        values: one value a replica.
+        law: what the measurement is.
+        n: replicas.
+        trials: things that each replica counted; none where none are counted.
+        within: ends of what a value can be.
+    """
+    if law == "yes/no":
+        return interval_of_binomial(float(values.mean()) * n, n)
+    independent = law == "draws" and not (values.size > 1 and go_together(values, trials))
+    if independent:  # repeated, differences by chance would count as others
+        drawn = float(trials.mean()) * n
+        return interval_of_binomial(pooled(values, trials) * drawn, drawn)
+    places = np.arange(n) % values.size
+    return interval(values[places], law, trials=trials[places].tolist() if trials.size else (), within=within)

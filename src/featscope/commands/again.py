@@ -1,5 +1,6 @@
 """The study of a stored run, with the options that it was run with."""
 
+import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -47,7 +48,8 @@ def stored_study(plan: Mapping[str, Any], named: str = "") -> Study:
 def _named(named: str) -> type:
     """The class that MODULE:CLASS says."""
     module, _, name = named.partition(":")
-    sys.path.append("")  # the current folder, which `python -m` would look through, too
+    here = os.getcwd()  # which `python -m` would look through, too
+    sys.path.append(here)
     try:
         kind = within_a_class(import_module(module), name)
     except (ImportError, TypeError, ValueError) as error:
@@ -55,7 +57,7 @@ def _named(named: str) -> type:
     except Exception as error:  # whatever the module's own code raises
         raise ConfigError(f"--study = {named!r} cannot be loaded: {said(error)}") from error
     finally:
-        sys.path.pop()
+        del sys.path[len(sys.path) - 1 - sys.path[::-1].index(here)]  # modules may have added others behind it
     if not isinstance(kind, type):
         raise ConfigError(f"--study = {named!r} cannot be loaded (no class {name!r} there): allowed is MODULE:CLASS")
     return kind
