@@ -326,7 +326,7 @@ def test_check_lists_the_problems_of_a_study(tmp_path, monkeypatch, capfd):
         ),
         (["trend", "tensor-power", "--axis", "e"], "--axis = 'e' is no ladder of tensor-power: allowed is one of d,"),
         (["trend", "tensor-power", "--sizes", "1", "2"], "--sizes = (1.0, 2.0) is out of range: allowed is 6 positive"),
-        (["sweep", "decoupling"], "Sweep.axes = () is out of range: allowed is at least one axis, --axis NAME=SPEC"),
+        (["sweep", "decoupling"], "--axis is missing: allowed is at least one axis, --axis NAME=SPEC"),
         (["report"], "usage: featscope report DIR"),
         (["watch", "no-such-folder"], "no-such-folder/config.json is missing"),
         (
@@ -578,8 +578,8 @@ def test_an_option_that_an_axis_sets_may_be_typed_as_one_of_its_values(tmp_path,
         (["data.features=8,2"], "--data.features = 2 is out of range: allowed is >= 3"),
         (["features=8,9.5"], "--data.features = 9.5 is out of range: allowed is a whole number"),
         (["noise=0.5,0"], r"noise=0.0\) .* allowed is data with noise > 0"),
-        (["noise=1,1"], r"Axis.values of data.noise = \(1.0, 1.0\): allowed are one or more, all different"),
-        (["noise=1,2", "data.noise=3"], "Sweep.axes = noise, noise: allowed are different names"),
+        (["noise=1,1"], "--axis data.noise=1,1: allowed are values, one or more, all different"),
+        (["noise=1,2", "data.noise=3"], "--axis is given for noise, noise: allowed are different ones"),
     ],
 )
 def test_axes_of_a_sweep_are_checked_before_any_work(capfd, tmp_path, axes, message):

@@ -1,6 +1,6 @@
 """Finding studies, our own and those of other packages; and what is refused of any entry point."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
@@ -108,8 +108,12 @@ def entry(name: str) -> Entry:
             raise ConfigError(why)
         near = get_close_matches(name.lower(), known, 1)
         meant = f"did you mean {near[0]}? Allowed is one of" if near else "allowed is one of"
-        raise ConfigError(f"STUDY = {name!r} is unknown: {meant} {', '.join(known)}")
+        raise UnknownStudyError(f"STUDY = {name!r} is unknown: {meant} {', '.join(known)}")
     return known[name]
+
+
+class UnknownStudyError(ConfigError):
+    """No package registers a study of that name."""
 
 
 def find(name: str) -> tuple[Entry, Any]:
@@ -127,3 +131,31 @@ def find(name: str) -> tuple[Entry, Any]:
             f"study {name!r} is registered as {found.target!r}: allowed is a Study whose `name` is {name!r}"
         )
     return found, kind
+
+
+def find_of_run(plan: Mapping[str, Any]) -> tuple[Entry, Any]:
+    """The entry and the class of the study of a run, which loads the classes of its config.
+
+    Args:
+        plan: what ``config.json`` holds.
+
+    Raises:
+        ConfigError: no package registers it, or `find` refuses it.
+    """
+    try:
+        return find(plan["study"])
+    except UnknownStudyError:
+        module, _, name = class_of_run(plan["config"]).rpartition(":")
+        script = module == "__main__"
+        named = f"{'MODULE' if script else module}:{name}"
+        where = " from the folder of its script, MODULE.py," if script else ""
+        raise ConfigError(
+            f"no package registers the study of this run, {plan['study']!r}: judge the run{where} with "
+            f"--study {named}, which draws its page, too"
+        ) from None
+
+
+def class_of_run(config: Mapping[str, Any]) -> str:
+    """The "module:Class" of what was run; of a sweep and of a ladder, that of the study that they are of."""
+    inner = config.get("study")
+    return str(inner["type"] if isinstance(inner, dict) and "type" in inner else config.get("type"))

@@ -53,7 +53,7 @@ def test_measures_by_hand(monkeypatch):
 
     def ask(item):
         right = rightness(margins[item], truth[item])
-        return {"right": right, "margin": margins[item], "truth": truth[item], "parameters": 7}
+        return {"right": right, "margin": margins[item], "truth": truth[item], "parameters": 7, "apart": item / 8}
 
     monkeypatch.setattr(FlippedLabels, "asker", lambda self, streams: ask)
     evaluation = RECIPE.build(Streams(0, [0]))
@@ -65,6 +65,7 @@ def test_measures_by_hand(monkeypatch):
     assert found["override"].tolist() == [pytest.approx([0.25 / 1.5, 1 / 1.5, 1.25 / 1.5])]
     assert found["says_one"].tolist() == [pytest.approx([2.5 / 3, 1 / 3, 1.5 / 3])]
     assert found["parameters"].tolist() == [7]
+    assert found["apart"].tolist() == [0.25]
     assert float(found["slope"]) == pytest.approx((1 / 6 - 1 / 2) / 1)
     assert float(found["late_change"]) == pytest.approx(1 / 6 - 2 / 3)
     assert float(found["crossing"]) == pytest.approx(0.5 + 0.5 * (1 / 6) / (1 / 2))

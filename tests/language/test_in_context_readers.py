@@ -60,6 +60,14 @@ def test_likelihoods_are_those_of_one_token_after_another(build):
     torch.testing.assert_close(found.double(), torch.tensor(expected).double(), atol=1e-4, rtol=0)
 
 
+def test_scores_of_whole_texts_differ_by_one_number():
+    reader = ModelReader(tiny_llama(), tiny_tokenizer(), ("negative", "positive"))
+    for prompt, scores in zip(PROMPTS, reader.scores(PROMPTS), strict=True):
+        apart = reader.scores_alone(prompt) - scores
+        assert apart[0] < -1
+        torch.testing.assert_close(apart[0], apart[1], atol=1e-4, rtol=0)
+
+
 def test_words_of_one_token_share_a_row(monkeypatch):
     model, tokenizer = tiny_llama(), tiny_tokenizer()
     rows = []

@@ -123,7 +123,7 @@ def test_runs_are_found_below_a_folder(out, capsys, monkeypatch):
     ("gone", "said"),
     [
         (["claims.json", "trajectory.nc"], "not finished: run it again with --resume"),
-        (["claims.json"], "not judged: featscope judge DIR"),
+        (["claims.json"], "not judged: featscope judge "),
         ([], "cannot be read: "),
         (None, "claims expected"),
     ],

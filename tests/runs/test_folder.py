@@ -252,7 +252,7 @@ def test_unreadable_json_is_an_error_of_use(tmp_path, content, message):
 
 
 def test_where_claims_are_missing_the_cure_is_said(tmp_path):
-    with pytest.raises(ConfigError, match=r"claims.json is missing: to mend it, judge it again: featscope judge DIR"):
+    with pytest.raises(ConfigError, match=r"claims.json is missing: to mend it, judge it again: featscope judge /"):
         read_claims(tmp_path)
 
 

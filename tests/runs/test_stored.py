@@ -89,7 +89,7 @@ def test_a_file_that_is_no_json_object_is_refused(out, name, broken):
     (out / name).write_bytes(content)
     with pytest.raises(
         ConfigError,
-        match=rf"{name}:? {message}.*(restore it|judge it again: featscope judge DIR|run again with --resume)",
+        match=rf"{name}:? {message}.*(restore it|judge it again: featscope judge /|run again with --resume)",
     ):
         report_run(out, Claiming())
 
@@ -204,7 +204,7 @@ CLAIMS = [
 @pytest.mark.parametrize(("change", "message"), CLAIMS)
 def test_claims_that_no_run_wrote_are_refused(out, change, message):
     spoil(out / "claims.json", change)
-    with pytest.raises(ConfigError, match=f"(?s){message}.*judge it again: featscope judge DIR"):
+    with pytest.raises(ConfigError, match=f"(?s){message}.*judge it again: featscope judge /"):
         report_run(out, Claiming())
 
 

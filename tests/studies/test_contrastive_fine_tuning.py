@@ -451,7 +451,7 @@ def test_clusters_are_those_of_the_same_training(monkeypatch):
 # --- Claims -----------------------------------------------------------------------------------------------------------
 
 
-def planted(term=-0.002, second=0.0, trained=0.2, first=3.0, cold=1e-4):
+def planted(term=-0.002, second=0.0, trained=0.2, first=3.0, cold=1e-4, fall=0.5):
     """An `asker` of `FineTuning` that answers with these gains, and a little noise."""
 
     def asker(self, streams):
@@ -466,6 +466,9 @@ def planted(term=-0.002, second=0.0, trained=0.2, first=3.0, cold=1e-4):
             noise = 1e-4 * streams.at(f"noise {self.source} {views} {classes}", labels).normal(len(METHODS) + 2)[0]
             found = torch.tensor(list(accuracy.values())).double() + noise[:-2]
             beginnings = {"first_term": first * (1 + float(noise[-1])), "cold_term": cold * (1 + float(noise[-2]))}
+            beginnings["last_term"] = [2 + float(noise[place]) for place in range(recipe.ONE, recipe.CONTRASTIVE)]
+            for place in (ONE_TERM, ONE_TERM + 1, TWO_TERM, TWO_TERM + 1):
+                beginnings["last_term"][place - recipe.ONE] -= fall
             there = {"labelled": float(labels), "told": float(classes or 10)}
             return {"accuracy": found.tolist(), "cosine": 0.9, **beginnings, **there}
 
@@ -528,6 +531,10 @@ SWAPPED = {name: (after, before) for name, (before, after) in published.PROBES.i
 REVERSED = {name: [pair[::-1] for pair in pairs] for name, pairs in published.TRADE_OFF.items()}
 FAULTS = {
     f"the term is silent: {arm}": Fault(*ASKER, planted(first=0.01), "the-term-is-there", arm) for arm in arms.TARGETS
+}
+FAULTS |= {
+    f"the term is computed and not trained on: {arm}": Fault(*ASKER, planted(fall=0.0), "training-lowers-the-term", arm)
+    for arm in arms.TARGETS
 }
 FAULTS |= {
     "contrastive training does nothing": Fault(

@@ -28,6 +28,7 @@ def runs() -> dict[str, xr.Dataset]:
             "accuracy": by_chance(**ASKED, method=len(METHODS)),
             "first_term": by_chance(**ASKED) + 1,
             "cold_term": by_chance(**ASKED) + 2,
+            "last_term": by_chance(**ASKED, viewed=6),
         }
     )
     unions = {"accuracy": by_chance(share=2, sets=4, target=4), "similarity": by_chance(share=2, sets=4) / 2}
@@ -62,6 +63,7 @@ def test_claims_on_the_term_are_differences_of_the_methods_that_they_name(runs):
         "contrastive-training-does-something": at["contrastive, then probe"] - at["untrained adapter, then probe"],
         "the-term-is-there": runs["images"].first_term[:, 0].values.mean(),
         "a-cold-term-is-there": runs["images"].cold_term[:, 0].values.mean(),
+        "training-lowers-the-term": float(np.subtract(*runs["images"].last_term[:, 0, 0, 0, [0, 2]].values.mean(0))),
     }
     assert measured(runs, "images") == pytest.approx(expected)
 

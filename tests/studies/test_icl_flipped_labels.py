@@ -25,6 +25,7 @@ from featscope.language.in_context import (
     flipped_labels,
     load_examples,
     parse,
+    readers,
 )
 from featscope.options import ConfigError
 from featscope.streams import Streams
@@ -71,7 +72,8 @@ def test_hand_set_learners_do_what_is_expected_of_them():
             assert claim.verdict != "fails", (claim.id, claim.arm)
         else:
             assert claim.verdict == ("holds" if claim.expected else "fails"), (claim.id, claim.arm)
-    assert {claim.id for claim in claims} == {statement.id for statement in IclFlippedLabels.statements()}
+    of_models = {"readings-agree"}
+    assert {claim.id for claim in claims} == {one.id for one in IclFlippedLabels.statements()} - of_models
     roles = {name: arm.role for name, arm in trial().arms.items()}
     assert roles == {SMALL: "arm", LARGE: "arm"} | dict.fromkeys(HAND_SET, "reference")
 
@@ -211,14 +213,14 @@ def test_what_is_expected_goes_by_size():
 def test_one_model_is_not_compared():
     one = study(models=(study().models[0],))
     measured = {name: run for name, run in trial().runs.items() if name != LARGE}
-    assert [claim.id for claim in one.claims(measured) if claim.arm == SMALL] == ["small-is-flat"]
+    assert [claim.id for claim in one.claims(measured) if claim.arm == SMALL] == ["small-is-flat", "readings-agree"]
 
 
 def test_a_study_of_one_model_is_drawn_and_summed_up():
     one = study(models=(study().models[0],))
     runs = {name: run for name, run in trial().runs.items() if name != LARGE}
     claims = one.claims(runs)
-    assert len(claims) == 14
+    assert len(claims) == 15
     drawn = list(one.figures(runs))
     assert [figure.id for figure in drawn] == ["accuracy", "following"]
     assert [curve.label for curve in drawn[0].panels[0].curves] == [SMALL, "guessing"]
@@ -292,6 +294,7 @@ def test_a_prompt_beyond_the_context_is_refused_when_it_is_asked():
 # --- planted faults -------------------------------------------------------------------------------------------------
 
 ask, flipped, rightness = flipped_labels.ask, flipped_labels.flipped, flipped_labels.rightness
+likelihoods = readers.log_likelihoods
 
 
 def none(exemplars, order, rate):
@@ -321,6 +324,11 @@ def looks_at_exemplars(self, prompts):
     return torch.tensor([[0.0, 1.0 if parse(prompt).exemplars[0][1] == "positive" else -1.0] for prompt in prompts])
 
 
+def early(model, tokenizer, prompts, *asked, **options):
+    """Without the last word before the label."""
+    return likelihoods(model, tokenizer, [prompt.rpartition(" ")[0] for prompt in prompts], *asked, **options)
+
+
 MODULE = flipped_labels
 FAULTS = {
     "no label is inverted": Fault(MODULE, "flipped", none, "follower-is-exact", "follows"),
@@ -335,6 +343,7 @@ FAULTS = {
     "the ignorer is always wrong": Fault(
         Ignorer, "scores", lambda self, prompts: -scores(self, prompts), "ignorer-knows-three-quarters", "ignores"
     ),
+    "prompts end early": Fault(readers, "log_likelihoods", early, "readings-agree", SMALL),
     "the ignorer looks at exemplars": Fault(Ignorer, "scores", looks_at_exemplars, "ignorer-is-exact", "ignores"),
 }
 

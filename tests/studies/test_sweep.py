@@ -276,11 +276,11 @@ class Settled(Pull):
 @pytest.mark.parametrize(
     ("axes", "message"),
     [
-        ((), r"Sweep.axes = \(\) is out of range: allowed is at least one axis, --axis NAME=SPEC"),
-        ((NOISE, NOISE), r"Sweep.axes = noise, noise: allowed are different names; leave one of them out"),
+        ((), r"--axis is missing: allowed is at least one axis, --axis NAME=SPEC"),
+        ((NOISE, NOISE), r"--axis is given for noise, noise: allowed are different ones; leave one out"),
         ((Axis("data.noise", (0.1, -0.1)),), r"Noisy.noise = -0.1 is out of range: allowed is >= 0"),
         ((TARGET, Axis("width", (1.5,))), r"Settled.width = 1.5 is out of range: allowed is a whole number"),
-        ((TARGET, NOISE), r"data.noise = 0.05,0.5 changes nothing in the arm 'quiet', which sets it: allowed are"),
+        ((TARGET, NOISE), r"data.noise=0.05,0.5 changes nothing in the arm 'quiet', which sets it: allowed are"),
     ],
 )
 def test_axes_that_cannot_be_swept_are_refused_before_any_work(axes, message):

@@ -8,7 +8,8 @@ from featscope.theory.in_context import follower_accuracy, follower_trust, inver
 
 
 @pytest.mark.parametrize(
-    ("shots", "rates", "counts"), [(16, (0, 0.25, 1), (0, 4, 16)), (5, (0.09, 0.1, 0.5), (0, 1, 3))]
+    ("shots", "rates", "counts"),
+    [(16, (0, 0.25, 1), (0, 4, 16)), (5, (0.09, 0.1, 0.5), (0, 1, 3)), (25, (0.58,), (15,))],
 )
 def test_counts_are_rounded_halves_upwards(shots, rates, counts):
     assert inverted(rates, shots).tolist() == list(counts)

@@ -40,8 +40,8 @@ def test_events_come_at_the_times_at_which_they_first_happen():
         state(0.2, 0.05, 0.1, 0.1),
         state(0.6, 0.05, 0.1, 0.1, e21=0.01),  # strong learned; E_21 B_11³ is about twice B_21³
         state(0.6, 0.05, 0.1, 0.1, r2=0.05, e21=0.08),  # 17 times; R_2 is below E_21, and not below 0.0204
-        state(0.6, 0.05, 0.1, 0.1, r2=0.02, e21=0.08),  # R_2 < 0.08 / log 50, and 2 · 0.1⁶ < 3 · 0.02³
-        state(0.6, 0.05, 0.1, 0.4, r2=0.1, e21=0.09),  # 2 · 0.4⁶ > 3 · 0.1³
+        state(0.6, 0.05, 0.1, 0.1, r2=0.02, e21=0.08),  # R_2 < 0.08 / log 50
+        state(0.6, 0.05, 0.1, 0.4, r2=0.1, e21=0.09),  # the peak of E_21
         state(0.6, 0.05, 0.1, 0.7, r2=0.1, e21=0.02),  # weak learned
         state(0.6, 0.05, 0.1, 0.7, r2=0.1, e21=0.008),  # a tenth of the peak is 0.009
         state(0.2, 0.05, 0.1, 0.1),
@@ -51,7 +51,6 @@ def test_events_come_at_the_times_at_which_they_first_happen():
         "strong_learned": 1.0,
         "substituted": 2.0,
         "noise_fallen": 3.0,
-        "signal_leads": 4.0,
         "weak_learned": 5.0,
         "returned": 6.0,
     }

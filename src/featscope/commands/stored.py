@@ -109,6 +109,6 @@ def _row(run: Path) -> list[str]:
         came = how_many_hold(read_claims(run)) or "Nothing is claimed."
     except ConfigError as error:
         judged = (run / "claims.json").exists()
-        came = f"cannot be read: {error}" if judged else "not judged: featscope judge DIR"
+        came = f"cannot be read: {error}" if judged else "not judged: featscope judge and the folder"
         came = "not finished: run it again with --resume" if is_unfinished(run) else came
     return [str(run), *about, came]

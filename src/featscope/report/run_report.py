@@ -11,7 +11,7 @@ from warnings import warn
 from featscope.claims import Claim, Statement, how_many_hold
 from featscope.figures import Table
 from featscope.options import ConfigError
-from featscope.registry import entries, find
+from featscope.registry import entries, find, find_of_run
 from featscope.report.arm_table import arm_tables
 from featscope.report.folder import write_report
 from featscope.report.page import Content
@@ -86,7 +86,7 @@ def stored_content(directory: Path, plan: Mapping[str, Any], study: Study | None
         again = command(study, plan) if registered else ""
         said = replace(said, question=said.question or summary, command=again)
         return _computed_by(said, study, environment)
-    entry, kind = find(name)  # loads the study, and so the classes of its config
+    entry, kind = find_of_run(plan)  # loads the study, and so the classes of its config
     about = {statement.id: statement for statement in kind.statements()}
     claims = [_in_words_at_least(claim, about.get(claim.id)) for claim in claims]
     try:

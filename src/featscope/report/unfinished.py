@@ -18,7 +18,7 @@ import numpy as np
 from featscope.claims import Claim
 from featscope.figures import Curves, Figure, MatrixMovie, Table
 from featscope.options import ConfigError
-from featscope.registry import entries, find
+from featscope.registry import entries, find, find_of_run
 from featscope.report.arm_table import arm_tables
 from featscope.report.figure_data import figure_data
 from featscope.report.page import Content, write_page
@@ -76,7 +76,7 @@ def unfinished_content(directory: Path, study: Study | None = None, judged: Judg
     name = plan["study"]
     entry = None
     if study is None:
-        entry, _ = find(name)  # loads the classes of its config
+        entry, _ = find_of_run(plan)  # loads the classes of its config
         try:
             study = from_plain(plan["config"])
         except FOREIGN as error:

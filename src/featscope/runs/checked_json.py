@@ -1,6 +1,7 @@
 """JSON of a run folder against type hints: what is wrong is said with file, field, value and cure."""
 
 import json
+import shlex
 from collections.abc import Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from math import isfinite
@@ -18,7 +19,7 @@ from featscope.runs import checksum
 _CURES = {
     "config.json": "restore it, or begin anew with --overwrite",
     "environment.json": "restore it, or move it away and run again with --resume, which writes a new one",
-    "claims.json": "judge it again: featscope judge DIR",
+    "claims.json": "judge it again: featscope judge {}",
     "trends.json": "run again with --resume, which foretells anew without training",
     "trajectory.nc": "run again with --resume, which writes it anew without training",
 }
@@ -86,7 +87,7 @@ class Place(NamedTuple):
     @property
     def cure(self) -> str:
         """What mends the file."""
-        return _CURES.get(self.file.name, "restore it")
+        return _CURES.get(self.file.name, "restore it").format(shlex.quote(str(self.file.parent)))
 
     @property
     def damaged(self) -> str:

@@ -49,11 +49,11 @@ class JudgedSweep(Study):
         names = [axis.name for axis in self.axes]
         if not 1 <= len(names) <= _MOST_AXES or len(set(names)) < len(names):
             raise ConfigError(
-                f"JudgedSweep.axes = ({', '.join(names)}) is out of range: allowed are one or two different ones, "
+                f"--axis is given for {', '.join(names) or 'nothing'}: allowed are one or two different ones, "
                 "--axis NAME=SPEC; a diagram has no more"
             )
         if (count := prod(len(axis.values) for axis in self.axes) + self.refine) > MOST_POINTS:
-            raise ConfigError(f"JudgedSweep.axes have {count} points: allowed is at most {MOST_POINTS}. Take fewer.")
+            raise ConfigError(f"--axis and --refine make {count} points: allowed is at most {MOST_POINTS}. Take fewer.")
         if self.refine < 0:
             raise ConfigError(f"--refine = {self.refine} is out of range: allowed is >= 0 points")
         known = [test.statement.id for test in self.study.tests]
@@ -68,7 +68,7 @@ class JudgedSweep(Study):
             elsewhere = [to for to in others if all(to[i] == start[i] for i in range(len(start)) if i != place)]
             if elsewhere and all(self._recipes(to) == self._recipes(start) for to in elsewhere):
                 raise ConfigError(
-                    f"JudgedSweep.axes: {axis.option} = {axis} changes nothing in any arm that is run: allowed are "
+                    f"--axis {axis.option}={axis} changes nothing in any arm that is run: allowed are "
                     "options that some arm does not set itself"
                 )
 

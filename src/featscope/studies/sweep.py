@@ -73,12 +73,12 @@ class Sweep(Study):
 
     def __post_init__(self) -> None:
         if not self.axes:
-            raise ConfigError("Sweep.axes = () is out of range: allowed is at least one axis, --axis NAME=SPEC")
+            raise ConfigError("--axis is missing: allowed is at least one axis, --axis NAME=SPEC")
         names = [axis.name for axis in self.axes]
         if len(set(names)) < len(names):
-            raise ConfigError(f"Sweep.axes = {', '.join(names)}: allowed are different names; leave one of them out")
+            raise ConfigError(f"--axis is given for {', '.join(names)}: allowed are different ones; leave one out")
         if (count := prod(len(axis.values) for axis in self.axes)) > MOST_POINTS:
-            raise ConfigError(f"Sweep.axes have {count} points: allowed is at most {MOST_POINTS}. Take fewer values.")
+            raise ConfigError(f"--axis makes {count} points: allowed is at most {MOST_POINTS}. Take fewer values.")
         # Making all recipes now refuses what is out of range before any work.
         arms = {tuple(at.values()): next(iter(study.arms())) for at, study in points(self.study, self.axes)}
         start, *_ = arms
@@ -86,7 +86,7 @@ class Sweep(Study):
             moved = [(*start[:place], value, *start[place + 1 :]) for value in axis.values[1:]]
             if any(arms[to].recipe == arms[start].recipe for to in moved):
                 raise ConfigError(
-                    f"Sweep.axes: {axis.option} = {axis} changes nothing in the arm {arms[start].name!r}, which sets "
+                    f"--axis {axis.option}={axis} changes nothing in the arm {arms[start].name!r}, which sets "
                     "it: allowed are options that the study's first arm does not set itself"
                 )
 

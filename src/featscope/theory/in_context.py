@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 def inverted(rates: Sequence[float], shots: int) -> Float[np.ndarray, " rate"]:
     """k: how many of ``shots`` labels are inverted at each rate, halves rounded upwards."""
-    return np.floor(np.asarray(rates, dtype=np.float64) * shots + 0.5)
+    return np.floor(np.round(np.asarray(rates, dtype=np.float64) * shots, 9) + 0.5)  # 0.58 · 25 is 14.499999999999998
 
 
 def follower_trust(rates: Sequence[float], shots: int) -> Float[np.ndarray, " rate"]:

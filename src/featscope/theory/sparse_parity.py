@@ -2,7 +2,8 @@
 
 Features are numbered from 0 here and from 1 there; d = 2^ν of them, a task is a pair (i, j), its label φ_i φ_j. A
 network has signs a ``[head]`` and diagonals of V ``[head, d]``, and answers Σ_h a_h ReLU(2γ (V_i φ_i + V_j φ_j)) once a
-prompt is long enough. γ is the correlation of features and label, k = 2^ν_1 the number of important features.
+prompt is long enough. γ is half the correlation of a task's features with its label, k = 2^ν_1 the number of
+important features.
 
 Where the source is mended: `optimal_network` is no network of least norm (`antichain_network` has less at d = 8, full
 matrices less at every d); negative heads needed are `separating_heads`, not `printed_negative_heads`; the positive

@@ -90,7 +90,8 @@ def superposed_finetuned(tasks: int, gamma: float, private: int) -> tuple[float,
     """β of the target's and of another task's private features, from the W* that has all P_t in the same p outputs.
 
     There ‖W‖ <= 1 is tight, so a row of √(1/T)'s can only be turned, on the unit sphere, by a chord of γ/√p, and no
-    further than to the target. (1, 0) of one task.
+    further than to the target, which is where descent goes: rows of outputs that are not used stay 0. Where there are
+    such, a second row would add to β beyond T = 4 and at large γ. (1, 0) of one task.
     """
     if tasks == 1:
         return 1.0, 0.0

@@ -14,7 +14,7 @@ from featscope.training.flow import Flow
 LEARNED = 0.5  # |B| from which on a feature counts as learned; the paper's 0.01 is below the start at these sizes
 RETURNED = 0.1  # of the peak of |E_21|, below which the head counts as returned
 BORROWED = 10.0  # times its own signal that the slow neuron has of the fast one's, from which on it has substituted it
-EVENTS = ("strong_learned", "substituted", "noise_fallen", "signal_leads", "weak_learned", "returned")
+EVENTS = ("strong_learned", "substituted", "noise_fallen", "weak_learned", "returned")
 KEPT = ("strong_learned", "substituted", "weak_learned")
 QUANTITIES = ("B_11", "B_12", "B_21", "B_22", "R_1", "R_2", "R_12", "E_12", "E_21")
 """What is watched: B with its sign at the start, R_12 as a cosine without sign, E_12 without sign and over R_1^1.5, and
@@ -31,7 +31,6 @@ class Phases:
     - ``strong_learned``, T_1: |B_11| ≥ `LEARNED`;
     - ``substituted``: |E_21 B_11³| ≥ `BORROWED` |B_21³|, what Lemma 5.2 says of T_2;
     - ``noise_fallen``: R_2 < |E_21|/log d, how Appendix C defines T_2;
-    - ``signal_leads``, T_3,1: C1 α_2⁶ B_22⁶ ≥ C2 R_2³;
     - ``weak_learned``, T_3: |B_22| ≥ min(|B_11|, √(η/η_E) |E_21|)/2 and `LEARNED`;
     - ``returned``: after T_3, |E_21| ≤ `RETURNED` of its peak.
 
@@ -116,16 +115,12 @@ class _Fixed(NamedTuple):
         begun: its signs.
         kept: its `invariants`.
         rate: η_E/η, of frozen heads, too.
-        own: C1 α_2⁶.
-        noise_patches: C2.
     """
 
     of: tuple[Tensor, int]
     begun: Signs
     kept: Float[Tensor, "neuron trajectory"]
     rate: Float[Tensor, " trajectory"]
-    own: Float[Tensor, " trajectory"]
-    noise_patches: Float[Tensor, " trajectory"]
 
 
 class PhasesRule(nn.Module):
@@ -173,7 +168,6 @@ class PhasesRule(nn.Module):
             "strong_learned": strong >= LEARNED,
             "substituted": lent * strong**3 >= BORROWED * size[1, 0] ** 3,
             "noise_fallen": r[1] < lent / kept["log_dim"],
-            "signal_leads": fixed.own * weak**6 >= fixed.noise_patches * r[1] ** 3,
             "weak_learned": (weak >= reach / 2) & (weak >= LEARNED),
             "returned": kept["weak_learned"].isfinite() & (lent <= RETURNED * kept["peak"]),
         }
@@ -196,11 +190,10 @@ class PhasesRule(nn.Module):
         """Computed once, and again if another start was read into the buffer."""
         start = self.get_buffer("start")
         if self._known is None or self._known.of[0] is not start or self._known.of[1] != start._version:
-            begun, of = OrderParameters.unpack(start.flatten(0, 1).mT, 2), learner.population()
+            begun = OrderParameters.unpack(start.flatten(0, 1).mT, 2)
             rate = learner.get_buffer("rate").repeat_interleave(start.shape[1])
             signs = Signs.of(begun, self.get_buffer("fast").flatten())
-            of_start = signs, invariants(begun, rate), rate, of.own[1], of.noise_patches
-            self._known = _Fixed((start, start._version), *of_start)
+            self._known = _Fixed((start, start._version), signs, invariants(begun, rate), rate)
         return self._known
 
 

@@ -55,6 +55,7 @@ class FlippedLabels(Questionnaire):
         return {
             "right": Answer("1 where the true label is the likelier one, 1/2 where both are as likely", axes=flip),
             "margin": Answer("log-likelihood of label 1 less that of label 0", "nat", flip),
+            "apart": Answer("of the first item, how far the margin is from that of whole texts, in nats"),
             "truth": Answer("label of the item"),
             "parameters": Answer("parameters of the model; 0 if it is hand-set"),
         }
@@ -81,7 +82,12 @@ class FlippedLabels(Questionnaire):
             scores = reader.scores(prompts)
             margin = (scores[:, 1] - scores[:, 0]).double()
             right = rightness(margin, query.label)
-            return {"right": right, "margin": margin, "truth": query.label, "parameters": reader.parameters}
+            apart = 0.0
+            if item == 0 and isinstance(reader, ModelReader):
+                one, other = reader.scores_alone(prompts[0]).tolist()
+                apart = abs(margin[0].item() - (other - one))
+            known = {"truth": query.label, "parameters": reader.parameters, "apart": apart}
+            return {"right": right, "margin": margin, **known}
 
         return asked
 
@@ -112,6 +118,7 @@ class FlippedLabels(Questionnaire):
         return {
             "margin": evaluation.measure("margin"),
             "truth": evaluation.measure("truth"),
+            "apart": Measurement(evaluation["apart"].amax(1), self.answers["apart"].about),
             "accuracy": Measurement(accuracy, "share of items whose true label is the likelier one", over),
             "override": Measurement(override, overridden, over),
             "likely": Measurement(likely, "probability of the true label among the two", over),

@@ -61,10 +61,20 @@ class ModelReader:
 
     def scores(self, prompts: Sequence[str]) -> Float[Tensor, "prompt label"]:
         """See `log_likelihoods`."""
-        if not self.chat:
-            return log_likelihoods(self.model, self.tokenizer, prompts, self.words)
-        wrapped = [self._as_chat(prompt) for prompt in prompts]
-        return log_likelihoods(self.model, self.tokenizer, wrapped, self.words, special=False)
+        wrapped = [self._as_chat(prompt) if self.chat else prompt for prompt in prompts]
+        return log_likelihoods(self.model, self.tokenizer, wrapped, self.words, special=not self.chat)
+
+    @torch.no_grad()
+    def scores_alone(self, prompt: str) -> Float[Tensor, " label"]:
+        """`scores` of one prompt but for a constant, by another way: the log-likelihood of all tokens, in nats, of the
+        prompt with each label word, each text in a pass of its own."""
+        wrapped, sums = self._as_chat(prompt) if self.chat else prompt, []
+        for word in self.words:
+            tokens = prompt_tokens(self.tokenizer, f"{wrapped} {word}", special=not self.chat)
+            ids = torch.tensor([tokens], device=self.model.device)
+            log_p = self.model(ids).logits[0, :-1].double().log_softmax(-1)
+            sums.append(log_p.gather(1, ids[0, 1:, None]).sum().cpu())
+        return torch.stack(sums)
 
     def _as_chat(self, prompt: str) -> str:
         """The template writes the special tokens; the answer begins as in a plain prompt."""

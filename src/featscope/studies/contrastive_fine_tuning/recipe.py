@@ -35,7 +35,9 @@ METHODS = (
 PROBE, BARE, ONE, ONE_TERM, TWO, TWO_TERM, CONTRASTIVE, UNTRAINED = 0, 1, 2, 3, 5, 6, 8, 9
 """Places in `METHODS`; of those with a term the first, at the smaller λ."""
 _ONE_VIEW = 1 + len(WEIGHTS)
-_TRAINED = 1 + 2 * _ONE_VIEW
+_VIEWED = 2 * _ONE_VIEW
+"""Methods that classify views, from `ONE` on."""
+_TRAINED = 1 + _VIEWED
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,11 @@ class FineTuning(Questionnaire):
 
     @property
     def answers(self) -> Mapping[str, Answer]:
-        """The accuracy of each method, how the contrastive term begins, and how much there was to learn from."""
+        """The accuracy of each method, the contrastive term before and after, and how much there was to learn from."""
         return {
             "accuracy": Answer("test accuracy", axes={"method": len(METHODS)}),
             "first_term": Answer("contrastive term at the first step, nats"),
+            "last_term": Answer("contrastive term after training, nats", axes={"viewed": _VIEWED}),
             "cold_term": Answer(f"the same of the encoder's features at temperature {COLD:g}, nats"),
             "cosine": Answer("cosine of the encoder's features of two views"),
             "labelled": Answer("labelled samples that there were"),
@@ -122,9 +125,12 @@ class FineTuning(Questionnaire):
                 phi, test = (adapter.adapted(of, part)[0] for part in (x, samples.test))
             probes.append(linear_probe(phi, y, test, samples.test_labels).value)
         near = stored[rows[: self.batch], :2]
+        with torch.no_grad():
+            after = adapter.adapted(adapter.some(weights, 1, _TRAINED), torch.cat([near[:, 0], near[:, 1]])).double()
         return {
             "accuracy": [probes[0], *found, *probes[1:]],
             "first_term": first,
+            "last_term": [float(NTXent(TEMPERATURE)(*both.chunk(2))) for both in after],
             "cold_term": float(NTXent(COLD)(near[:, 0].double(), near[:, 1].double())),
             "cosine": float(torch.cosine_similarity(near[:, 0].double(), near[:, 1].double(), dim=-1).mean()),
             "labelled": float(len(rows)),

@@ -29,7 +29,7 @@ LADDERS = (
         arms=("augmented", "plain"),
         symbol="d",
         about="Features occur with probability about 1/d, so the step size grows as d and steps stay: sizes are "
-        "compared at equal η t / d. Decay falls as 1/d, within the paper's range; batches grow as d, so that each has "
-        "every feature as often.",
+        "compared at equal η t / d. Decay falls as 1/d, which is below the paper's range, d^-1.499 to d^-1.001, up to "
+        "d = 32, and within from d = 64 on; batches grow as d, so that each has every feature as often.",
     ),
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import xarray as xr
 
-from featscope.claims import COSINE, SHARE, STATED, Claim, Found, bound, identity, ordering
+from featscope.claims import COSINE, POSITIVE, SHARE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
 from featscope.studies.base import Runs, Story
 from featscope.studies.icl import EXACT, models_and, of_large, parameters
@@ -118,6 +118,23 @@ class IclFlippedLabels(FlippedLabelsArms):
         How many of the items it is asked `IGNORES` knows is drawn.
         """
         return found._replace(law="exact") if found is not None and arm in self.hand_set else found
+
+    @identity(
+        "derived here",
+        on=models_and(),
+        equals=0.0,
+        within=0.1,
+        because="Tolerance: a tenth of a nat, for models in half precision.",
+        law="exact",
+        range=POSITIVE,
+    )
+    def readings_agree(self, run: xr.Dataset) -> xr.DataArray:
+        """What a model prefers is what it prefers of whole texts.
+
+        Its log-likelihoods of both labels differ as those of all tokens of the prompt with each label, each text read
+        alone. Measured: the largest difference of the two, of a prompt a replica, in nats.
+        """
+        return largest(run.apart)
 
     # --- What is known of hand-set learners ---------------------------------------------------------------------------
 
