@@ -6,6 +6,8 @@ from pathlib import Path
 from featscope.files import atomic_write
 
 DOCS = Path(__file__).parents[1] / "docs"
+LONG_PROMPTS = "long-prompts-measured.md"
+"""The page of what was measured on long prompts, below docs/."""
 
 
 def table(heading: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

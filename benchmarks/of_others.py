@@ -3,9 +3,9 @@
     python -m benchmarks.of_others MODEL ESSAYS
 
 MODEL is a folder, as `benchmarks.from_wheels` makes one, or a model of the Hub; ESSAYS a folder of .txt files that
-needles are hidden in. Draws a picture for docs/language.md, and fills a table there, both named as the model: which
-layers keep answers, and how many each method then gives, of prompts of RULER's tasks. On two cores it takes about 20
-minutes for 135 million parameters.
+needles are hidden in. Draws a picture for docs/long-prompts-measured.md, and fills a table there, both named as the
+model: which layers keep answers, and how many each method then gives, of prompts of RULER's tasks. On two cores it
+takes about 20 minutes for 135 million parameters.
 """
 
 import tempfile
@@ -20,7 +20,7 @@ import tyro
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from benchmarks.marked import DOCS, fill, table
+from benchmarks.marked import DOCS, LONG_PROMPTS, fill, table
 from featscope.language import choose_layer
 from featscope.language.examples import Example, write_examples
 from featscope.language.layers import LayerChoice
@@ -140,7 +140,7 @@ def main() -> None:
     ]
     made = [row for one in found for row in rows(*one)]
     full = [LABELS["full"], "", "", "", "all", _share(found[0][2][0]), "1.00"]
-    fill(DOCS / "language.md", {f"of {asked.name}": table(heading, [full, *made]) + f"\n\n{count} prompts."})
+    fill(DOCS / LONG_PROMPTS, {f"of {asked.name}": table(heading, [full, *made]) + f"\n\n{count} prompts."})
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from featscope import __version__
+from featscope import __version__, cli
 from featscope.claims import Claim
 from featscope.cli import COMMANDS, USAGE, main
 from featscope.commands import run as commands
@@ -657,3 +657,10 @@ def test_only_a_process_of_its_own_keeps_what_there_is_from_being_garbage(monkey
     with pytest.raises(SystemExit):
         main()
     assert (gc.isenabled(), frozen) == (True, [True])
+
+
+def test_what_featscope_warns_of_is_a_line_without_a_place_in_its_code():
+    own, other = str(Path(cli.__file__).with_name("report") / "run_report.py"), "elsewhere.py"
+    assert cli.in_a_line("so", UserWarning, own, 7) == "featscope: so\n"
+    assert cli.in_a_line("so", RuntimeWarning, own, 7).startswith(f"{own}:7: RuntimeWarning: so")
+    assert cli.in_a_line("so", UserWarning, other, 7, line="x") == "elsewhere.py:7: UserWarning: so\n  x\n"

@@ -1,4 +1,4 @@
-"""Accuracies on frozen features: by a probe, by neighbours, by class, in a domain that was left out."""
+"""Accuracies on frozen features: by a probe, by neighbours, by class."""
 
 import jaxtyping
 import numpy as np
@@ -10,13 +10,11 @@ from featscope.evaluation import (
     accuracy_by_class,
     held_out,
     k_nearest_neighbours,
-    leave_one_domain_out,
     leave_one_out_labels,
     linear_probe,
     linear_probe_labels,
     mean_by_class,
-    on_sphere,
-    standardised,
+    standardised_by,
 )
 from featscope.options import ConfigError
 from featscope.probes import constant_dimensions
@@ -71,7 +69,7 @@ def noisy(count: int, seed: int):
 def test_what_is_constant_but_for_rounding_has_no_vote():
     features, labels = noisy(150, 0)
     assert float((leave_one_out_labels(features, labels) == labels).double().mean()) > 0.99
-    found = standardised(features, features + 3)
+    found = standardised_by(features, features + 3)
     assert all(not one[:, 4:].any() and one[:, :4].any() for one in found)
     assert (~constant_dimensions(features)).nonzero().flatten().tolist() == [0, 1, 2, 3]
 
@@ -96,15 +94,13 @@ def test_of_two_classes_with_as_many_votes_the_nearest_is_named():
 def test_features_may_be_of_half_precision_and_have_a_gradient(probe):
     (a, y), (b, z) = clusters(150, 0.05, 0), clusters(90, 0.05, 1)
     assert probe(a.bfloat16().requires_grad_(), y, b.bfloat16().requires_grad_(), z).value == 1
-    assert [one.dtype for one in standardised(a.double(), b.half())] == [np.float64, np.float32]
+    assert [one.dtype for one in standardised_by(a.double(), b.half())] == [np.float64, np.float32]
 
 
 def test_what_cannot_be_told_apart_is_refused():
     features, labels = clusters(90, 0.05, 0)
     with pytest.raises(ConfigError, match=r"train_labels = \[2\] alone: allowed are two classes or more"):
         linear_probe(features, torch.full_like(labels, 2), features, labels)
-    with pytest.raises(ConfigError, match=r"train_labels = \[0\] alone"):
-        leave_one_domain_out(features, labels.clamp(max=1), (labels == 0).long())
     with pytest.raises(ConfigError, match="features = 1 sample: allowed are 2 or more"):
         leave_one_out_labels(features[:1], labels[:1])
 
@@ -153,60 +149,15 @@ def test_a_fifth_of_each_domain_is_held_out():
     assert not torch.equal(held, held_out(domains, 0.2, Streams(0, [1]).at("held")))
 
 
-def test_what_is_left_out_is_never_trained_on():
-    features, labels = clusters(90, 0.1, 0)
-    domains = torch.arange(90) // 30
-    held = torch.arange(90) % 5 == 0
-    seen = []
-
-    def namer(train, train_labels, test):
-        seen.append((train, test))
-        return linear_probe_labels(train, train_labels, test)
-
-    found = leave_one_domain_out(features, labels, domains, held, namer)
-    assert [one.samples for one in found] == [24, 24, 24]
-    for target, (train, test) in enumerate(seen):
-        assert torch.equal(test, features[(domains == target) & ~held])
-        assert torch.equal(train, features[(domains != target) & ~held])
-
-
-def test_a_domain_of_its_own_is_not_recognised():
-    features, labels = clusters(300, 0.05, 0)
-    domains = torch.arange(300) // 100
-    features = torch.where((domains == 2)[:, None], features.roll(1, 1), features)  # classes stand elsewhere there
-    first, second, third = leave_one_domain_out(features, labels, domains)
-    assert third.high < 0.5
-    assert third.value < min(first.value, second.value)
-
-
-@pytest.mark.parametrize("domain", [0, 1])
-def test_one_domain_alone_is_refused(domain):
-    with pytest.raises(ConfigError, match=r"domains = 1 .* 2 or more"):
-        leave_one_domain_out(*clusters(9, 0.1, 0), torch.full((9,), domain))
-
-
-def test_domains_are_those_that_occur():
-    features, labels = clusters(90, 0.05, 0)
-    domains = torch.arange(90) // 45
-    assert leave_one_domain_out(features, labels, 2 * domains) == leave_one_domain_out(features, labels, domains)
-
-
-def test_features_labels_and_domains_may_be_on_a_gpu():
+def test_features_labels_and_groups_may_be_on_a_gpu():
     (features, labels), domains = clusters(90, 0.05, 0), torch.arange(90) % 2
     held = held_out(domains, 0.2, Streams(0, [0]).at("held"))
-    there = [one.as_subclass(OfGPU) for one in (features, labels, domains, held)]
+    there = [one.as_subclass(OfGPU) for one in (features, labels, domains)]
     assert torch.equal(held_out(there[2], 0.2, Streams(0, [0]).at("held")), held)
     assert accuracy_by_class(labels, there[1], 3) == accuracy_by_class(labels, labels, 3)
     assert accuracy_by_class(there[1], labels, 3) == accuracy_by_class(labels, labels, 3)
-    wanted = leave_one_domain_out(features, labels, domains, held)
-    assert leave_one_domain_out(*there) == wanted
-    assert leave_one_domain_out(features, labels, there[2], there[3]) == wanted
-
-    def namer(train, train_labels, test):
-        assert {type(one) for one in (train, train_labels, test)} == {OfGPU}  # which may train there
-        return linear_probe_labels(train, train_labels, test).as_subclass(OfGPU)
-
-    assert leave_one_domain_out(*there, namer) == wanted
+    for probe in (linear_probe, k_nearest_neighbours):
+        assert probe(*there[:2], *there[:2]) == probe(features, labels, features, labels)
 
 
 def test_a_class_that_is_none_of_the_numbers_is_not_left_out():
@@ -215,13 +166,9 @@ def test_a_class_that_is_none_of_the_numbers_is_not_left_out():
         accuracy_by_class(labels, labels, 3)
 
 
-def test_on_the_sphere_features_have_length_one_or_none():
-    np.testing.assert_allclose(on_sphere(np.array([[3.0, 4.0], [0.0, 0.0], [0.0, 2.0]])), [[0.6, 0.8], [0, 0], [0, 1]])
-
-
 @pytest.mark.parametrize(("centre", "width"), [(1.0, 1e-4), (0.0, 1e-8)])
 def test_what_varies_little_is_no_constant(centre, width):
-    (found,) = standardised(centre + width * torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None])
+    (found,) = standardised_by(centre + width * torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None])
     assert found.std(0) == pytest.approx(1.0)
 
 
@@ -241,3 +188,39 @@ def test_labels_that_are_not_one_for_each_sample_are_refused(monkeypatch):
             accuracy_by_class(named, labels, 2)
     with pytest.raises(ConfigError, match=r"labels have shape \[8, 1\] for 8 samples"):
         leave_one_out_labels(x, y[:, None])
+
+
+X, Y = torch.randn(8, 2, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 2
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: held_out(Y, 20.0, Streams(0, [0]).at("held")), r"share = 20\.0 is out of range: allowed is 0 to 1"),
+        (lambda: held_out(Y, -1.0, Streams(0, [0]).at("held")), r"share = -1\.0 .* 0 to 1"),
+        (lambda: linear_probe(X, Y, X, Y, penalty=0.0), r"penalty = 0\.0 is out of range: allowed is > 0, and finite"),
+        (lambda: linear_probe_labels(X, Y, X, float("inf")), r"penalty = inf .* > 0, and finite"),
+        (lambda: k_nearest_neighbours(X, Y, X, Y, 0), "neighbours = 0 is out of range: allowed is >= 1"),
+        (lambda: leave_one_out_labels(X, Y, 0), "neighbours = 0 is out of range: allowed is >= 1"),
+        (lambda: mean_by_class(X[:, 0], Y[:3], 2), r"labels have shape \[3\] for 8 samples"),
+        (lambda: mean_by_class(X[:, 0], Y, 1), r"labels are 0 to 1: allowed are 0 to 0"),
+    ],
+)
+def test_options_out_of_range_are_refused_by_name(call, told, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no types at run time
+    with pytest.raises(ConfigError, match=told):
+        call()
+
+
+@pytest.mark.parametrize("probe", [linear_probe, k_nearest_neighbours])
+@pytest.mark.parametrize("place", range(4))
+def test_arrays_of_numpy_are_refused_with_the_cure(probe, place, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no types at run time
+    given = [X, Y, X, Y]
+    given[place] = given[place].numpy()
+    with pytest.raises(TypeError, match=r"got a ndarray: expected a torch\.Tensor, torch\.as_tensor\(x\) makes one"):
+        probe(*given)
+
+
+def test_all_or_none_may_be_held_out():
+    assert [int(held_out(Y, share, Streams(0, [0]).at("held")).sum()) for share in (0.0, 1.0)] == [0, 8]

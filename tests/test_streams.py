@@ -86,6 +86,27 @@ def test_replicas_whose_draws_would_be_anothers_are_refused(replica):
         Streams(0, [0, replica])
 
 
+def test_no_replicas_at_all_are_refused():
+    with pytest.raises(ValueError, match=r"replicas = \[\]: allowed is one number or more"):
+        Streams(0, [])
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda draws: draws.normal(-1),
+        lambda draws: draws.uniform(-1, -2),
+        lambda draws: draws.coins(-1),
+        lambda draws: draws.signs(2, -1, chance=0.5),
+        lambda draws: draws.choice(-1, 1),
+        lambda draws: draws.choice(3, -1),
+    ],
+)
+def test_negative_sizes_are_refused(draw):
+    with pytest.raises(ValueError, match=r"sizes = \[.*-\d.*\]: allowed are numbers from 0"):
+        draw(Streams(0, [0]).at("a"))
+
+
 @given(one=addresses, other=addresses)
 def test_different_addresses_draw_different_numbers(one, other):
     (x, y) = (Streams(s, [r]).at(purpose, step).normal(4) for s, r, purpose, step in (one, other))

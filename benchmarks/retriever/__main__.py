@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 import tyro
 
-from benchmarks.marked import DOCS, fill
+from benchmarks.marked import DOCS, LONG_PROMPTS, fill
 from benchmarks.retriever import prompts, runs, shares
 from featscope.options import ConfigError, require
 
@@ -50,9 +50,9 @@ def of_runs(name: str) -> Callable[[Asked], Tables]:
 PARTS: dict[str, Callable[[Asked], Tables]] = {
     "shares": lambda asked: {"studies/needle.md": {"shares": shares.table_of(asked.essays)}},
     **{name: of_runs(name) for name in runs.STUDIES},
-    "side by side": lambda asked: {"language.md": {"side by side": prompts.side_by_side()}},
-    "ruler": lambda asked: {"language.md": {"ruler": prompts.ruler()}},
-    "documents": lambda asked: {"language.md": {"documents": prompts.documents()}},
+    "side by side": lambda asked: {LONG_PROMPTS: {"side by side": prompts.side_by_side()}},
+    "ruler": lambda asked: {LONG_PROMPTS: {"ruler": prompts.ruler()}},
+    "documents": lambda asked: {LONG_PROMPTS: {"documents": prompts.documents()}},
 }
 
 

@@ -4,8 +4,10 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple
 
 from featscope.options import ConfigError, MissingExtraError
@@ -78,6 +80,7 @@ COMMANDS: Mapping[str, Place] = {
     "ruler": Place("ruler", "ruler"),
 }
 """All commands by their words. Their modules are imported when they are asked for: most need torch, some do not."""
+_usual_format = warnings.formatwarning
 _LONGEST_WORD = 4096  # as of a path
 _WITH_A_VALUE = {"--study", "--format", "--n", "--error-is"}  # of these commands, beside --out
 _OF_FOLDERS = {"report", "open", "judge", "compare", "export", "ledger", "watch"}
@@ -90,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if hasattr(stream, "reconfigure"):
             file = not stream.isatty() and "PYTHONIOENCODING" not in os.environ  # or a pipe
             stream.reconfigure(encoding="utf-8" if file else None, errors="replace")  # in a terminal "?" stands for η
+    if arguments is None:
+        warnings.formatwarning = in_a_line
     code = 0
     try:
         code = _answer(words, alone=arguments is None)
@@ -119,6 +124,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"featscope: {why}", file=sys.stderr)
         sys.exit(4)
+
+
+def in_a_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """What FeatScope warns of as its errors are told; others as Python tells them."""
+    own = category is UserWarning and Path(filename).is_relative_to(Path(__file__).parent)
+    return f"featscope: {message}\n" if own else _usual_format(message, category, filename, lineno, line)
 
 
 def _answer(words: list[str], alone: bool) -> int:

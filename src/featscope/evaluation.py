@@ -1,4 +1,4 @@
-"""How well classes are told apart by frozen features, with intervals: linear probes, neighbours, new domains.
+"""How well classes are told apart by frozen features, with intervals: linear probes, neighbours.
 
 Features are standardised with the training set's mean and deviation first: no accuracy should depend on the scale of a
 feature. One that is constant there, up to float32 rounding, says nothing. Probes run on the CPU with scikit-learn,
@@ -6,7 +6,8 @@ which takes features from any model.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +16,11 @@ from jaxtyping import Bool, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, normalize
 from torch import Tensor
 
 from featscope.claims.intervals import LEVEL, interval_of_binomial
+from featscope.numbers import require_tensor
 from featscope.options import ConfigError
 from featscope.streams import Draws
 
@@ -26,8 +28,6 @@ Features = Float[Tensor, "sample feature"]
 Labels = Int[Tensor, " sample"]
 TestFeatures = Float[Tensor, "other feature"]
 TestLabels = Int[Tensor, " other"]
-Namer = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Names a class for each test sample, given training features, their labels and test features."""
 
 _ROUNDING = 10 * float(np.finfo(np.float32).eps)  # as `probes.constant_dimensions` has it
 
@@ -72,7 +72,8 @@ def linear_probe(
             of a thousandth of the largest, so that probes of wide features are those of a larger penalty.
 
     Raises:
-        ConfigError: all training samples are of one class, or labels are not one for each sample.
+        ConfigError: all training samples are of one class, labels are not one for each sample, or the penalty is not
+            above 0.
     """
     _require_labels("test_labels", test_labels, len(test))
     return Accuracy.of(linear_probe_labels(train, train_labels, test, penalty) == test_labels.cpu())
@@ -80,6 +81,7 @@ def linear_probe(
 
 def _require_labels(name: str, labels: Labels, samples: int) -> None:
     """Raise `ConfigError` unless there is a label for each sample: of a column each would be compared with all."""
+    require_tensor(labels)
     if labels.shape != (samples,):
         raise ConfigError(
             f"{name} have shape {list(labels.shape)} for {samples} samples: allowed is [{samples}]. Give "
@@ -87,16 +89,33 @@ def _require_labels(name: str, labels: Labels, samples: int) -> None:
         )
 
 
+def _require_classes(labels: Labels, classes: int) -> None:
+    """Raise `ConfigError` unless all labels are numbers of classes."""
+    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        raise ConfigError(
+            f"labels are {int(labels.min())} to {int(labels.max())}: allowed are 0 to {classes - 1}, a number for each "
+            f"of {classes} classes. Number them anew, as torch.unique(labels, return_inverse=True) does."
+        )
+
+
+def _require(name: str, value: float, right: bool, allowed: str) -> None:
+    """Raise `ConfigError` unless an option's value is right."""
+    if not right:
+        raise ConfigError(f"{name} = {value} is out of range: allowed is {allowed}.")
+
+
 def linear_probe_labels(train: Features, train_labels: Labels, test: TestFeatures, penalty: float = 1.0) -> TestLabels:
     """The class that `linear_probe` names for each test sample.
 
     Raises:
-        ConfigError: all training samples are of one class, or labels are not one for each sample.
+        ConfigError: all training samples are of one class, labels are not one for each sample, or the penalty is not
+            above 0.
     """
+    _require("penalty", penalty, 0 < penalty < inf, "> 0, and finite")
     _require_labels("train_labels", train_labels, len(train))
     if len(classes := train_labels.unique()) < 2:
         raise ConfigError(f"train_labels = {classes.tolist()} alone: allowed are two classes or more. Add another.")
-    fitted, measured = standardised(train, test)
+    fitted, measured = standardised_by(train, test)
     model = LogisticRegression(C=1 / penalty, max_iter=200, tol=1e-3)
     with warnings.catch_warnings():
         # Early stopping of a probe is no failure.
@@ -113,11 +132,12 @@ def k_nearest_neighbours(
     Of classes with equally many votes the one that comes nearest is named.
 
     Raises:
-        ConfigError: labels are not one for each sample.
+        ConfigError: labels are not one for each sample, or ``neighbours`` is below 1.
     """
+    _require("neighbours", neighbours, neighbours >= 1, ">= 1")
     _require_labels("train_labels", train_labels, len(train))
     _require_labels("test_labels", test_labels, len(test))
-    fitted, measured = (on_sphere(features) for features in standardised(train, test))
+    fitted, measured = (normalize(features) for features in standardised_by(train, test))
     near = NearestNeighbors(n_neighbors=min(neighbours, len(fitted)), algorithm="brute").fit(fitted)
     return Accuracy.of(_majority(near.kneighbors(measured, return_distance=False), train_labels) == test_labels.cpu())
 
@@ -128,12 +148,13 @@ def leave_one_out_labels(features: Features, labels: Labels, neighbours: int = 2
     It needs no training set: what is held out is enough.
 
     Raises:
-        ConfigError: there is one sample only, or labels are not one for each.
+        ConfigError: there is one sample only, labels are not one for each, or ``neighbours`` is below 1.
     """
+    _require("neighbours", neighbours, neighbours >= 1, ">= 1")
     _require_labels("labels", labels, len(features))
     if len(features) < 2:
         raise ConfigError(f"features = {len(features)} sample: allowed are 2 or more. The others name each.")
-    (found,) = (on_sphere(each) for each in standardised(features))
+    found = normalize(standardised_by(features)[0])
     near = NearestNeighbors(n_neighbors=min(neighbours, len(found) - 1), algorithm="brute").fit(found)
     return _majority(near.kneighbors(return_distance=False), labels)
 
@@ -155,22 +176,29 @@ def accuracy_by_class(named: Labels, labels: Labels, classes: int) -> Sequence[A
     named, labels = named.cpu(), labels.cpu()
     _require_labels("labels", labels, len(named))
     _require_labels("named", named, len(labels))
-    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
-        raise ConfigError(
-            f"labels are {int(labels.min())} to {int(labels.max())}: allowed are 0 to {classes - 1}, a number for each "
-            f"of {classes} classes. Number them anew, as torch.unique(labels, return_inverse=True) does."
-        )
+    _require_classes(labels, classes)
     return [Accuracy.of((named == labels)[labels == one]) for one in range(classes)]
 
 
 def mean_by_class(values: Float[Tensor, " sample"], labels: Labels, classes: int) -> Float[Tensor, " class"]:
-    """Mean of ``values`` over each class's samples; NaN for a class without samples."""
+    """Mean of ``values`` over each class's samples; NaN for a class without samples.
+
+    Raises:
+        ConfigError: labels are not one for each sample, or one is none of 0 to ``classes`` - 1.
+    """
+    _require_labels("labels", labels, len(values))
+    _require_classes(labels, classes)
     sums = values.new_zeros(classes, dtype=torch.float64).index_add_(0, labels, values.double())
     return sums / torch.bincount(labels, minlength=classes)
 
 
 def held_out(groups: Int[Tensor, " sample"], share: float, draws: Draws) -> Bool[Tensor, " sample"]:
-    """Which samples are set aside: ``share`` of each group (domain, class), rounded, chosen at random."""
+    """Which samples are set aside: ``share`` of each group (domain, class), rounded, chosen at random.
+
+    Raises:
+        ConfigError: the share is below 0 or above 1.
+    """
+    _require("share", share, 0 <= share <= 1, "0 to 1")
     groups = groups.cpu()
     order = draws.uniform(len(groups))[0].cpu()
     chosen = torch.zeros(len(groups), dtype=torch.bool)
@@ -180,40 +208,7 @@ def held_out(groups: Int[Tensor, " sample"], share: float, draws: Draws) -> Bool
     return chosen
 
 
-def leave_one_domain_out(
-    features: Features,
-    labels: Labels,
-    domains: Int[Tensor, " sample"],
-    held: Bool[Tensor, " sample"] | None = None,
-    namer: Namer = linear_probe_labels,
-) -> Sequence[Accuracy]:
-    """Accuracy on each domain that occurs, in ascending order, of what was trained on all others.
-
-    Args:
-        features: the samples.
-        labels: their classes.
-        domains: domain of each.
-        held: samples that take no part (see `held_out`), neither in training nor in measuring; DomainBed sets aside a
-            fifth of each domain to choose among trainings. None for all samples.
-        namer: what is trained.
-
-    Raises:
-        ConfigError: there is one domain only, or a probe would be trained on one class.
-    """
-    domains = domains.cpu()
-    used = torch.ones(len(labels), dtype=torch.bool) if held is None else ~held.cpu()
-    targets = domains[used].unique()
-    if len(targets) < 2:
-        raise ConfigError(f"domains = {len(targets)} is out of range: allowed are 2 or more. One is left out.")
-    found = []
-    for target in targets:
-        train, test = used & (domains != target), used & (domains == target)
-        named = namer(features[train], labels[train], features[test])
-        found.append(Accuracy.of(named.cpu() == labels[test].cpu()))
-    return found
-
-
-def standardised(train: Tensor, *others: Tensor) -> list[np.ndarray]:
+def standardised_by(train: Tensor, *others: Tensor) -> list[np.ndarray]:
     """All with the mean and deviation of ``train`` taken out, feature by feature; 0 where it is constant there."""
     fitted, *measured = (_array(features) for features in (train, *others))
     scaler = StandardScaler().fit(fitted)
@@ -224,10 +219,5 @@ def standardised(train: Tensor, *others: Tensor) -> list[np.ndarray]:
 
 def _array(features: Tensor) -> np.ndarray:
     """Of float32 at least, which NumPy has."""
+    require_tensor(features)
     return features.detach().cpu().to(torch.promote_types(features.dtype, torch.float32)).numpy()
-
-
-def on_sphere(features: np.ndarray) -> np.ndarray:
-    """Each sample over its length; zeros stay."""
-    norms = np.linalg.norm(features, axis=1, keepdims=True)
-    return features / np.where(norms > 0, norms, 1)

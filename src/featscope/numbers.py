@@ -33,8 +33,19 @@ def place_of_doubles(device: torch.device) -> torch.device:
     return torch.device("cpu") if device.type in _NO_FLOAT64 else device
 
 
+def require_tensor(values: Any) -> None:
+    """Raise `TypeError` unless ``values`` are a tensor, or speak for themselves where torch asks them."""
+    if not isinstance(values, Tensor) and not hasattr(values, "__torch_function__"):
+        raise TypeError(f"got a {type(values).__name__}: expected a torch.Tensor, torch.as_tensor(x) makes one")
+
+
 def in_double(values: Tensor) -> Tensor:
-    """``values`` in float64, see `place_of_doubles`."""
+    """``values`` in float64, see `place_of_doubles`.
+
+    Raises:
+        TypeError: they are no tensor.
+    """
+    require_tensor(values)
     return (values.cpu() if values.device.type in _NO_FLOAT64 else values).double()
 
 
@@ -54,7 +65,12 @@ def as_written(device: torch.device) -> AbstractContextManager[Any]:
 
 
 def wide(values: Tensor) -> Tensor:
-    """``values`` in float32 at least."""
+    """``values`` in float32 at least.
+
+    Raises:
+        TypeError: they are no tensor.
+    """
+    require_tensor(values)
     return values if values.dtype.itemsize >= torch.float32.itemsize else values.float()
 
 

@@ -58,7 +58,8 @@ def _line_of(error: Exception) -> str:
 def _is_written_here(path: Path) -> bool:
     """Whether it is FeatScope's, or neither Python's, an installed package's, nor made as the program runs, as by
     dataclasses."""
-    others = path.is_relative_to(_PYTHON) or str(path).startswith("<") or _INSTALLED.intersection(path.parts)
+    made = str(path).startswith("<") or path.suffix in (".pyx", ".pxi")  # frames of Cython name files that are not here
+    others = path.is_relative_to(_PYTHON) or made or _INSTALLED.intersection(path.parts)
     return path.is_relative_to(_OURS) or not others
 
 

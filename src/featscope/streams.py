@@ -30,7 +30,8 @@ METHOD = "Philox4x32-10"
 class Draws:
     """The draws at one address; successive calls go on along the same stream.
 
-    Replicas of the same number (in a stack of experiments) share what is drawn, which is made once.
+    Replicas of the same number (in a stack of experiments) share what is drawn, which is made once. Whatever is drawn
+    with a negative size raises `ValueError`.
     """
 
     def __init__(self, key: int, replicas: Sequence[int], step: int, device: torch.device) -> None:
@@ -46,6 +47,7 @@ class Draws:
         return once if self._places is None else once[self._places]
 
     def _drawn_once(self, kind: philox.Kind, *shape: int) -> Shaped[Tensor, "number ..."]:
+        _require_sizes(shape)
         count, replicas = prod(shape), self._numbers.shape[0]
         blocks = -(-count // 4)
         dtype = torch.int32 if kind == "word" else torch.float32
@@ -109,6 +111,7 @@ class Draws:
 
     def _packed(self, *shape: int) -> UInt8[Tensor, "replica ..."]:
         """Eight coins in a byte, the lowest bit first; a row begins with a byte."""
+        _require_sizes(shape)
         *rows, last = shape
         width = -(-last // 8)
         return self._bytes(prod(rows) * width)[:, : prod(rows) * width].unflatten(1, (*rows, width))
@@ -152,8 +155,14 @@ class Draws:
 
     def choice(self, population: int, count: int) -> Tensor:
         """``count`` distinct indices below ``population``, or all, in random order, int64 ``[replica, chosen]``."""
+        _require_sizes((count,))
         words = self._drawn("word", population, 2).view(torch.int64)[..., 0]
         return words.topk(min(count, population), largest=False).indices
+
+
+def _require_sizes(shape: Sequence[int]) -> None:
+    if min(shape, default=0) < 0:
+        raise ValueError(f"sizes = {[*shape]}: allowed are numbers from 0")
 
 
 _CPU = torch.device("cpu")
@@ -195,12 +204,14 @@ class Streams:
         device: where the draws are made.
 
     Raises:
-        ValueError: the seed or a replica's number is out of range.
+        ValueError: the seed or a replica's number is out of range, or there are no replicas.
     """
 
     def __init__(self, seed: int, replicas: Sequence[int], device: torch.device | str = "cpu") -> None:
         self.seed = _signed("seed", seed)
         self.replicas = tuple(map(index, replicas))
+        if not self.replicas:
+            raise ValueError("replicas = []: allowed is one number or more")
         if any(not 0 <= replica <= _WORD for replica in self.replicas):
             raise ValueError(f"replicas = {[*replicas]}: allowed are numbers from 0 to 2³² - 1")
         self.device = torch.device(device)

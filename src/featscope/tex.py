@@ -32,11 +32,6 @@ def raised(power: int | str) -> str:
     return str(power).translate(_RAISED)
 
 
-def unknown_macros(tex: str) -> set[str]:
-    """Macros of which `in_unicode` would lose the name."""
-    return {name for name in re.findall(r"\\([A-Za-z]+)", tex) if not _TEXTS.get_macro_spec(name)}
-
-
 def _written(found: re.Match[str]) -> str:
     try:
         return _formula(found[1])

@@ -46,6 +46,23 @@ def test_options_of_the_machine_that_are_out_of_range_are_refused(options, told)
         RecursiveFeatureMachine(**options).fit(X, X[:, 0] > 0)
 
 
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: laplace_kernel(X, X, M, 0.0), r"bandwidth = 0\.0 is out of range: allowed is > 0, and finite"),
+        (lambda: gradient_outer_product(X, W, M, -1.0), r"bandwidth = -1\.0 is out of range: allowed is > 0"),
+        (lambda: RandomFeatures(0).fit(X), "features = 0 is out of range: allowed is >= 1"),
+        (lambda: RandomFeatures(scale=-1.0).fit(X), r"scale = -1\.0 is out of range: allowed is > 0, and finite"),
+        (lambda: RandomFeatures(bias_scale=np.nan).fit(X), "bias_scale = nan is out of range: allowed is >= 0"),
+        (lambda: ridge(()), r"penalties = \(\) is out of range: allowed is one or more, each > 0, and finite"),
+        (lambda: ridge((1.0, 0.0)), r"penalties = \(1\.0, 0\.0\) is out of range"),
+    ],
+)
+def test_options_of_the_others_that_are_out_of_range_are_refused(call, told):
+    with pytest.raises(ValueError, match=told):
+        call()
+
+
 def test_the_kernel_is_written_out():
     found = laplace_kernel(X[:4], X[4:9], M, 2.0)
     for i, j in np.ndindex(4, 5):

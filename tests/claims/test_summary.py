@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from math import inf, sqrt
+from pathlib import Path
 
 import jaxtyping
 import numpy as np
@@ -224,6 +225,16 @@ def test_a_table_is_read_with_comments_at_its_top_and_columns_in_any_order(tmp_p
     assert (one.claim.kind, other.claim.kind) == ("ordering", "bound")
     assert one.claim.measured == pytest.approx(5.67)
     assert one.claim.n == 7
+
+
+def test_other_ends_of_lines_stand_in_a_cell(tmp_path):
+    (row,) = read_table(table(tmp_path, LINE.replace("it gains", "it\x0cgains\u2028much")))
+    assert row.statement == "it\x0cgains\u2028much"
+
+
+def test_what_is_no_file_is_refused():
+    with pytest.raises(ConfigError, match="/dev/zero is no file"):
+        read_table(Path("/dev/zero"))
 
 
 def test_columns_of_comparisons_may_be_missing_all_together(tmp_path):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binom
 
 from featscope.data import DictionaryData
 from featscope.options import ConfigError
@@ -52,9 +53,10 @@ def test_intervals_and_their_correlation():
     x, y = source.train_set
     phi = present(source, x)
     assert torch.equal(y > 0, phi[..., :9].sum(-1) >= 6)
-    rate, gamma = theory.interval_rates(9, 2 / 3)
-    assert source.options.gamma == pytest.approx(gamma)
-    assert float((y > 0).float().mean()) == pytest.approx(rate, abs=0.01)
+    counts = np.arange(10)
+    weights, labels = binom(9, 2 / 3).pmf(counts), np.where(counts >= 6, 1, -1)
+    assert source.options.gamma == pytest.approx(weights @ (labels * (counts / 9 - 2 / 3)))
+    assert float((y > 0).float().mean()) == pytest.approx(weights @ (labels > 0), abs=0.01)
 
 
 def test_hidden_vectors_and_their_target():

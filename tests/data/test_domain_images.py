@@ -149,6 +149,13 @@ def test_an_image_without_a_domain_is_refused(tmp_path):
         open_domains(str(tmp_path))
 
 
+@pytest.mark.parametrize("of", [[1.5], [[1]]], ids=["float", "list"])
+def test_domains_that_are_no_names_are_refused(tmp_path, of):
+    pq.write_table(table(domain=of * 6 + of * 6), tmp_path / "train-00000-of-00001.parquet")
+    with pytest.raises(ConfigError, match=rf"data = '{tmp_path}' is out .* domains that are texts or whole numbers"):
+        open_domains(str(tmp_path))
+
+
 def test_an_image_without_bytes_is_refused_before_its_hash_is_taken(tmp_path):
     some = [{"bytes": png(7) if i else None, "path": f"{i}.png"} for i in range(12)]
     pq.write_table(table(image=some), tmp_path / "train-00000-of-00001.parquet")
@@ -315,6 +322,8 @@ def test_folders_that_hold_nothing_are_refused(tmp_path):
         open_domains(str(tmp_path))
     with pytest.raises(ConfigError, match="is none"):
         open_domains(str(tmp_path / "nowhere"))
+    with pytest.raises(ConfigError, match="There is none"):
+        open_domains(300 * "x")
 
 
 def test_made_up_domains_differ_in_style():
@@ -416,6 +425,16 @@ def test_digits_of_mnists_layout_are_taken(tmp_path):
     images = digit_domains("coloured-digits", str(tmp_path))
     assert len(images) == 200
     assert images.pixels(torch.arange(3)).shape == (3, 3, 28, 28)
+
+
+@pytest.mark.parametrize("sizes", [(2**31, 2**31, 4), (200, 0, 28)])
+def test_sizes_that_no_images_have_are_refused(tmp_path, sizes):
+    """The product of the first is 0 in 64 bits."""
+    write_idx(tmp_path, 10)
+    head = bytes([0, 0, 8, 3]) + np.array(sizes, ">u4").tobytes()
+    (tmp_path / "t10k-images-idx3-ubyte").write_bytes(head)
+    with pytest.raises(ConfigError, match="idx files of 3 axes of bytes"):
+        open_split(str(tmp_path), "train")
 
 
 def test_digits_are_brought_to_a_side(tmp_path):

@@ -375,6 +375,35 @@ def test_classes_that_are_never_trained_on_are_refused(tmp_path):
         ImagePool(str(tmp_path), "test")
 
 
+def test_a_class_below_the_last_that_is_never_trained_on_is_refused(tmp_path):
+    write_copy(tmp_path)
+    rewrite(tmp_path, [1, 2, 1], split="train")
+    rewrite(tmp_path, [0, 1, 1], split="test")
+    for make in (lambda: Images(str(tmp_path), 0, 0).build(draws()), lambda: ImagePool(str(tmp_path), "test")):
+        with pytest.raises(ConfigError, match=r"the 2 classes that are trained on. One has the label 0"):
+            make()
+
+
+def test_images_to_test_on_of_another_size_are_refused(tmp_path):
+    write_copy(tmp_path)
+    write_copy(tmp_path / "larger", size=9)
+    test = tmp_path / "larger" / "test-00000-of-00001.parquet"
+    test.replace(tmp_path / test.name)
+    for file in (tmp_path / "larger").iterdir():
+        file.unlink()
+    with pytest.raises(ConfigError, match=r"one size to train and to test on\. They have 8 x 8 and 9 x 9 pixels"):
+        Images(str(tmp_path), 0, 0).build(draws())
+    assert Images(str(tmp_path), 0, 0, side=8).build(draws()).test_set.pixels.shape[-1] == 8
+
+
+@pytest.mark.parametrize("metadata", [b'{"info": {"features": {"label": {"_type": "Nope"}}}}', b"{", b"\xff"])
+def test_names_of_classes_that_cannot_be_read_are_numbers(tmp_path, metadata):
+    write_copy(tmp_path)
+    for file in tmp_path.glob("*.parquet"):
+        pq.write_table(pq.read_table(file).replace_schema_metadata({b"huggingface": metadata}), file)
+    assert Images(str(tmp_path), 0, 0).build(draws()).class_names == ("class 0", "class 1", "class 2")
+
+
 def test_images_that_are_none_are_refused(tmp_path):
     write_copy(tmp_path)
     bomb = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + 2 * (10**6).to_bytes(4, "big") + b"\x08\x02\0\0\0" + bytes(8)

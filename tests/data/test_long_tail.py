@@ -61,6 +61,18 @@ def test_a_class_without_images_is_an_error():
         class_sizes(10, 99, 100.0)
 
 
+@pytest.mark.parametrize("classes", [0, 1])
+def test_a_long_tail_has_two_classes_or_more(classes):
+    with pytest.raises(ConfigError, match=rf"^classes = {classes} .* 2 or more"):
+        class_sizes(classes, 100, 10.0)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.5, float("nan")])
+def test_a_last_class_that_would_be_the_largest_is_an_error(ratio):
+    with pytest.raises(ConfigError, match=rf"^imbalance = {ratio:g} .* >= 1"):
+        class_sizes(8, 100, ratio)
+
+
 def test_spread_keeps_the_number_of_images():
     assert spread(23, 4) == [6, 6, 6, 5]
 

@@ -1,10 +1,12 @@
 """Procedural shapes."""
 
+import jaxtyping
 import pytest
 import torch
 
 from featscope.data import shapes
 from featscope.data.shapes import COLOURS, SHAPES, SIZE, draw_shapes
+from featscope.options import ConfigError
 from featscope.streams import Streams
 
 
@@ -47,3 +49,10 @@ def test_radius_and_angle_are_as_said_and_independent(monkeypatch):
     assert known.abs().max() < 0.11  # five standard errors
     bent = images.double().diff(n=2, dim=-1).abs() / 255  # of what is smooth but for noise, mostly
     assert float(bent.median()) == pytest.approx(0.6745 * 6**0.5 * 0.03, rel=0.25)
+
+
+@pytest.mark.parametrize("labels", [[99, 0], [-1, 0], [1, 2, 3], [[1], [2]]])
+def test_labels_that_are_no_shapes_or_not_one_an_image_are_refused(labels, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which knows shapes, in tests alone
+    with pytest.raises(ConfigError, match=r"labels have shape \[.*\] and values .*: allowed are \[2\], .* and 0 to 7"):
+        draw_shapes(2, Streams(0, [0]).at("data"), torch.tensor(labels))

@@ -12,7 +12,11 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "page"}
-    one_line, questions, layer, others, parts = BLOCKS
+    layer, one_line, questions, others, parts = BLOCKS
+    exec(compile(layer, "language.md", "exec"), names)
+    assert names["choice"].layer == RETRIEVER_LAYER
+    assert (tmp_path / "layers.png").exists()
+    capsys.readouterr()
     exec(compile(one_line, "language.md", "exec"), names)
     said, kept, *_ = capsys.readouterr().out.split("\n", 1)
     assert said.strip() == "rotten violinist"
@@ -22,10 +26,6 @@ def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys
     assert (hanoi, osaka) == ("rotten violinist", "plump lobster")
     end = names["context"].prompt.ids[0, -16:]
     assert "Osaka plump lobster" in names["tokenizer"].decode(end)
-    exec(compile(layer, "language.md", "exec"), names)
-    assert names["choice"].layer == RETRIEVER_LAYER
-    assert (tmp_path / "layers.png").exists()
-    capsys.readouterr()
     exec(compile(others, "language.md", "exec"), names)
     out = capsys.readouterr().out
     assert len(names["methods"]) == 8
@@ -40,5 +40,5 @@ def test_the_code_runs_and_the_small_model_answers(tmp_path, monkeypatch, capsys
 
 def test_questions_behind_a_document_are_tokenized_without_what_begins_a_text():
     """Most tokenizers add it; the small model's does not, so that running the page does not show it."""
-    (made,) = re.findall(r"question = tokenizer\((.*?)\)  #", BLOCKS[1])
+    (made,) = re.findall(r"question = tokenizer\((.*?)\)  #", BLOCKS[2])
     assert "add_special_tokens=False" in made

@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from benchmarks.marked import DOCS
+from benchmarks.marked import DOCS, LONG_PROMPTS
 from benchmarks.retriever.runs import STUDIES, other_verdicts
 from safetensors import safe_open
 from trainings import trainings
@@ -16,11 +16,11 @@ from featscope.runs.folder import RunFolder
 
 WEIGHTS = Path(str(files("featscope_retriever") / "weights"))
 MADE = {
-    "language.md": ["side by side", "ruler", "documents"],
+    "language.md": [],
+    LONG_PROMPTS: ["side by side", "ruler", "documents", "of smollm2", "of gemma3", "of qwen"],
     **{f"studies/{name}.md": ["claims", *of.tables] for name, of in STUDIES.items()},
 }
 MADE["studies/needle.md"] += ["seeds", "shares"]
-MADE["language.md"] += ["of smollm2", "of gemma3", "of qwen"]  # by `benchmarks.of_others`
 
 
 @pytest.mark.parametrize("page", MADE)

@@ -8,7 +8,7 @@ import xarray as xr
 from safetensors.torch import load_file
 
 from featscope.cli import main
-from featscope.runs.folder import RunFolder
+from featscope.runs.stored import read_trajectory
 from featscope.training import GradientTraining
 from processes import SMALL
 
@@ -39,7 +39,7 @@ def test_what_is_resumed_is_what_nothing_interrupted_to_the_bit(name, tmp_path, 
         patch.setattr(GradientTraining, "advance", stopped)
         assert command(patch, "run", name, "--out", resumed, *options) == 130
     assert command(monkeypatch, "run", name, "--out", resumed, *options, "--resume") == 0
-    one, other = (RunFolder(folder).read_trajectory() for folder in (untouched, resumed))
+    one, other = (read_trajectory(folder) for folder in (untouched, resumed))
     for arm in one:
         xr.testing.assert_identical(one[arm], other[arm])
     for file in (untouched / "weights").glob("*.safetensors"):

@@ -14,6 +14,7 @@ from torch import nn
 from featscope.evaluation import leave_one_out_labels
 from featscope.integrations import Monitor
 from featscope.integrations.mean_loss import MeanLoss
+from featscope.integrations.monitor import _is_whole
 from featscope.integrations.pace import Pace, round_up
 from featscope.integrations.undisturbed import undisturbed
 from featscope.modules import unwrapped
@@ -353,8 +354,14 @@ def test_that_no_gradient_reaches_a_layer_is_told_once():
     ("option", "value"), [("samples", 1), ("neighbours", 0), ("share", 0.0), ("every", 0), ("done", -1)]
 )
 def test_wrong_options_are_named(option, value):
-    with pytest.raises(ConfigError, match=rf"Monitor\.{option} = {value}"):
+    with pytest.raises(ConfigError, match=rf"Monitor\.{option} = {value!r} is out of range"):
         Monitor(model(), batches(), **{option: value})
+
+
+def test_numbers_that_are_not_whole_are_told():
+    """Types are checked in these tests alone."""
+    assert all(_is_whole(value, 1) for value in (1, np.int64(3)))
+    assert not any(_is_whole(value, 1) for value in (0, 2.5, 2.0, "3", None, True))
 
 
 def test_what_cannot_be_measured_is_said():

@@ -1,6 +1,7 @@
 """Documents that are read once and asked about many times."""
 
 import copy
+import pickle
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
@@ -333,6 +334,11 @@ def test_rows_filled_up_by_what_the_question_says_are_not_added(make, padding):
     assert context.length == 67
     context.add(filled[:, -2:])  # nothing was asked that says these are padding
     assert context.length == 69
+
+
+def test_a_context_is_not_stored():
+    with pytest.raises(ConfigError, match=r"cannot be pickled or saved, .* keep the document, and read it again"):
+        pickle.dumps(FullCache(tiny()).read(prompt()))
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])

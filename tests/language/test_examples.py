@@ -69,6 +69,10 @@ def test_examples_come_back_from_their_file(tmp_path):
         ("5", "3.5"),
         ("5", "5.2 or so"),
         ("500", "1,500"),
+        ("234", "1,234,567"),
+        ("5", "0,5"),
+        ("name", "my_name"),
+        ("name", "name_2"),
         (".5", "3.5"),
         (".5", "10.5"),
         (".5", "1,0.5"),
@@ -96,6 +100,12 @@ def test_an_answer_within_another_word_is_none(answer, said):
         (".5", "it is 0.5"),
         (".05", "p < 0.05."),
         ("0.5", "0.5"),
+        ("7654321", "1234567,7654321"),
+        ("1234567", "[1234567,7654321]"),
+        ("1,500", "1,500"),
+        ("Paris", "_Paris_"),
+        ("Paris", "It is __Paris__."),
+        ("snake_case", "_snake_case_"),
     ],
 )
 def test_scripts_without_blanks_and_numbers_are_found(answer, said):

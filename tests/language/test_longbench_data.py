@@ -60,6 +60,26 @@ def test_a_field_that_is_wrong_is_named(tmp_path, change, message):
         read_task(str(tmp_path), "trec")
 
 
+@pytest.mark.parametrize(
+    ("task", "change", "message"),
+    [
+        ("qasper", {"answers": [" "]}, r"answers = \[' '\]: allowed is texts with something in them"),
+        ("trec", {"answers": ["z"], "all_classes": ["a", "b"]}, "allowed is texts that are among all_classes"),
+        ("passage_count", {"answers": ["three"]}, "allowed is texts with a number in digits alone"),
+        ("passage_retrieval_en", {"answers": ["7"]}, "allowed is texts with 'Paragraph' and a number"),
+    ],
+)
+def test_right_answers_that_nothing_could_match_are_refused(tmp_path, task, change, message):
+    write(tmp_path, {task: 1}, [line(task, **change)])
+    with pytest.raises(ConfigError, match=message):
+        read_task(str(tmp_path), task)
+
+
+def test_a_blank_beside_an_answer_is_none(tmp_path):
+    write(tmp_path, {"qasper": 1}, [line("qasper", answers=["", "yes"])])
+    assert read_task(str(tmp_path), "qasper")[0].answers == ("yes",)
+
+
 def test_a_file_that_cannot_be_read_is_named_with_the_cure(tmp_path):
     with pytest.raises(ConfigError, match=r"has no qasper\.jsonl: allowed is a folder .*Add the file"):
         read_task(str(tmp_path), "qasper")

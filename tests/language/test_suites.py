@@ -141,6 +141,12 @@ def test_a_letter_beside_its_option_is_one(infinite):
     assert asked("infinitebench", "code_debug", infinite)[1] == ("C", "run.go")
 
 
+def test_of_two_options_of_one_text_the_letter_tells(infinite):
+    line = INFINITE["longbook_choice_eng"] | {"answer": ["x", "C"], "options": ["x", "y", "x", "w"]}
+    (infinite / "longbook_choice_eng.jsonl").write_text(json.dumps(line))
+    assert asked("infinitebench", "longbook_choice_eng", infinite)[1] == ("C", "x")
+
+
 def test_a_letter_alone_names_its_option(infinite):
     (infinite / "code_debug.jsonl").write_text(json.dumps(INFINITE["code_debug"] | {"answer": ["D"]}))
     assert asked("infinitebench", "code_debug", infinite)[1] == ("D", "h")
@@ -238,13 +244,19 @@ def test_broken_files_of_longbench_v2_are_named(tmp_path, text):
         ("passkey", "{"),
         ("passkey", "[]"),
         ("passkey", json.dumps({"context": "c", "input": "i"})),
-        ("passkey", json.dumps({"context": 1, "input": "i", "answer": ["a"]})),
+        ("passkey", json.dumps({"context": 1, "input": "i", "answer": ["1"]})),
         ("passkey", json.dumps({"context": "c", "input": "i", "answer": []})),
         ("longdialogue_qa_eng", json.dumps({"context": "c", "input": "i", "answer": [" "]})),
         ("longdialogue_qa_eng", json.dumps({"context": "c", "input": "i", "answer": None})),
         ("passkey", json.dumps({"context": "c", "input": "i", "answer": [["71"]]})),
         ("code_debug", json.dumps({"context": "c", "input": "i", "answer": ["a"], "options": ["b", "c", "d", "e"]})),
         ("code_debug", json.dumps({"context": "c", "input": "i", "answer": ["a"], "options": ["a"]})),
+        (
+            "code_debug",
+            json.dumps({"context": "c", "input": "i", "answer": ["b", "C"], "options": ["b", "c", "d", "e"]}),
+        ),
+        ("passkey", json.dumps({"context": "c", "input": "i", "answer": "abc"})),
+        ("longdialogue_qa_eng", json.dumps({"context": "c", "input": "i", "answer": True})),
         ("code_run", json.dumps({"context": "c", "input": "i", "answer": ["a"]})),
         ("code_run", json.dumps({"context": "c", "input": "func_1(2)", "answer": ["five"]})),
         ("math_find", json.dumps({"context": "c", "input": "Find it.", "answer": [5]})),

@@ -489,6 +489,8 @@ def test_new_tokens_have_room_behind_the_longest_prompt(data):
     tune._require_room(options, model, [400, context - 10])
     with pytest.raises(ConfigError, match=rf"prompts of at most {context - 10} tokens, as the model reads {context}"):
         tune._require_room(options, model, [400, context - 9])
+    with pytest.raises(ConfigError, match=rf"max_new_tokens = {context} is out of range: allowed is < {context}, the"):
+        tune._require_room(TunePrompt(data, max_new_tokens=context), model, [400])
 
 
 def test_full_attention_alone_needs_no_keep(data):

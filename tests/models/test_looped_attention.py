@@ -1,10 +1,12 @@
 """Looped linear attention against the formulas as they are printed."""
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
 
 from featscope.models import LoopedLinearAttention, answer, attention_mask, gradient_descent_weights
+from featscope.options import ConfigError
 
 GENERATOR = torch.Generator().manual_seed(0)
 
@@ -46,3 +48,9 @@ def test_hand_set_weights_add_the_gradient_to_the_query_and_leave_the_rest(tmp_p
     assert torch.equal(found[..., :-1, :], prompts[..., :-1, :])
     assert found[0, 0, -1, 3] == alpha
     assert torch.equal(answer(found), -found[..., -1, :3])
+
+
+def test_a_mask_of_another_name_is_refused(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses it first, in tests alone
+    with pytest.raises(ConfigError, match=r"kind = 'query_and_itself' .* 'query', 'query-and-itself' or 'causal'"):
+        attention_mask("query_and_itself", 3)

@@ -61,7 +61,7 @@ def test_phases_of_embeddings_sum_to_that_of_the_readout(inputs):
     for phases in [max_margin_phases(inputs), *([lattice_phases(*theory.LATTICES[inputs])] if inputs < 5 else [])]:
         left = phases[:, :-1].sum(1) - phases[:, -1]
         torch.testing.assert_close(left.cos(), torch.ones_like(left))
-    assert len(max_margin_phases(inputs)) == theory.neurons_per_frequency(inputs)
+    assert len(max_margin_phases(inputs)) == 2 ** (2 * inputs - 1)
 
 
 @pytest.mark.parametrize(("inputs", "modulus"), [(2, 5), (3, 7), (4, 3), (5, 3)])
@@ -72,7 +72,7 @@ def test_the_construction_has_the_largest_margin_on_every_point_and_norm_one(inp
     torch.testing.assert_close(low, gamma, rtol=1e-12, atol=0)
     torch.testing.assert_close(high, gamma, rtol=1e-12, atol=0)
     assert float(network.norm().detach()) == pytest.approx(1, abs=1e-12)
-    assert network.readout.shape[1] == theory.width(inputs, modulus)
+    assert network.readout.shape[1] == 2 ** (2 * inputs - 2) * (modulus - 1)
 
 
 def test_masses_are_those_of_frequencies():

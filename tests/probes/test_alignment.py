@@ -1,5 +1,6 @@
 """Which features weights hold."""
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -101,3 +102,15 @@ def test_cosines_are_exact_under_autocast():
     with torch.autocast("cpu", torch.bfloat16):
         found = alignment(weight, dictionary)
     assert found.equal(alignment(weight, dictionary))
+
+
+def test_a_neuron_without_weights_owns_no_feature():
+    assert not members(torch.zeros(2, 3)).any()
+
+
+def test_a_single_neuron_is_not_compared_with_all_and_a_vector_has_no_coverage(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses them first, in tests alone
+    with pytest.raises(ValueError, match=r"pairs have shapes \(5, 3\) and \(1, 3\); allowed is one shape"):
+        rank_correlation(torch.rand(5, 3), torch.rand(1, 3))
+    with pytest.raises(ValueError, match=r"cosines have shape \(3,\); allowed is \[neuron, feature\]"):
+        coverage(torch.rand(3))

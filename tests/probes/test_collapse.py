@@ -246,3 +246,15 @@ def test_pairs_and_order_of_correlations_that_are_not_known():
     matrix[1] = matrix[:, 1] = torch.nan
     assert off_diagonal(matrix).isnan().sum() == 2
     torch.testing.assert_close(in_order(matrix), matrix, equal_nan=True)
+
+
+MEASURES = [deviations, constant_dimensions, standardised, singular_spectrum, effective_rank, spread, uniformity]
+
+
+@pytest.mark.parametrize("measure", [*MEASURES, correlation_matrix])
+def test_vectors_and_arrays_of_numpy_are_refused(measure, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses them first, in tests alone
+    with pytest.raises(ValueError, match=r"embeddings have shape \(5,\); allowed is \[sample, dimension\]"):
+        measure(torch.rand(5))
+    with pytest.raises(TypeError, match=r"got a ndarray: expected a torch\.Tensor, torch\.as_tensor\(x\) makes one"):
+        measure(gaussian(6).numpy())

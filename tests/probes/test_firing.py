@@ -1,10 +1,17 @@
 """When neurons fire."""
 
+import jaxtyping
 import pytest
 import torch
 
-from featscope.probes import cosine_to_noise, false_firing, firing_rate, missed_firing, moved_by_noise
-from featscope.probes.firing import wrong_firing
+from featscope.probes import (
+    cosine_to_noise,
+    false_firing,
+    firing_rate,
+    missed_firing,
+    moved_by_noise,
+    wrong_firing,
+)
 
 ACTIVATION = torch.tensor([[[1.0, 0, 0], [0, -2.0, 0], [3.0, 1.0, 0], [0, 0, 0]]])
 CODES = torch.tensor([[[1.0, 0], [0, 0], [0, -1.0], [-1.0, 1.0]]])
@@ -57,3 +64,38 @@ def test_what_noise_moves_is_relative_to_the_signal_where_there_is_one():
 def test_of_three_firings_one_lacks_its_feature():
     activations, codes = (torch.tensor(of)[None, :, None] for of in ([1.0, 1, 1, 0], [1.0, 1, 0, 0]))
     assert float(false_firing(activations, codes, torch.ones(1, 1, 1, dtype=torch.bool))) == pytest.approx(1 / 3)
+
+
+def test_wrong_firing_tells_the_dead_the_loud_and_the_right_apart():
+    codes = torch.tensor([[[1.0], [0.0], [0.0], [-1.0]]])
+    activation = torch.stack([codes[..., 0], torch.zeros(1, 4), torch.ones(1, 4)], -1)
+    members = torch.ones(1, 3, 1, dtype=torch.bool)
+    assert wrong_firing(activation, codes, members).tolist() == [[0.0, 1.0, 0.5]]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: cosine_to_noise(ACTIVATION, ACTIVATION[:, :1]),
+        lambda: moved_by_noise(ACTIVATION, ACTIVATION[:, :1], CODES),
+        lambda: moved_by_noise(ACTIVATION, ACTIVATION, CODES[:, :1]),
+        *(
+            lambda its=its: its(ACTIVATION, CODES[:, :1], MEMBERS)
+            for its in (false_firing, missed_firing, wrong_firing)
+        ),
+        *(
+            lambda its=its: its(ACTIVATION, CODES, MEMBERS[:, :1])
+            for its in (false_firing, missed_firing, wrong_firing)
+        ),
+    ],
+)
+def test_a_single_row_is_not_compared_with_all(call, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses it first, in tests alone
+    with pytest.raises(ValueError, match=r"pairs have shapes .* and .*; allowed (is one shape|are as many rows)"):
+        call()
+
+
+def test_of_a_vector_there_is_no_rate(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses it first, in tests alone
+    with pytest.raises(ValueError, match=r"activations have shape \(4,\); allowed is \[batch, neuron\]"):
+        firing_rate(torch.ones(4))

@@ -2,6 +2,7 @@
 
 from math import pi
 
+import jaxtyping
 import pytest
 import torch
 
@@ -87,3 +88,21 @@ def test_what_is_constant_has_no_power_and_not_that_of_rounding(residues, dtype)
     assert share_of_largest(matrix_power_spectrum(square).flatten(-2), 5).isnan()
     assert power_spectrum(torch.full((residues,), torch.nan, dtype=dtype)).isnan().all()
     assert peak_share(torch.full((residues,), 0.1, dtype=dtype)).isnan()
+
+
+def test_what_has_no_power_has_the_frequency_of_a_constant():
+    vectors = torch.stack([torch.zeros(7), torch.full((7,), 0.1), torch.full((7,), torch.nan), wave(2).float()])
+    assert peak_frequency(vectors).tolist() == [0, 0, 0, 2]
+
+
+@pytest.mark.parametrize("measure", [power_spectrum, peak_share, peak_frequency])
+@pytest.mark.parametrize("residues", [0, 1])
+def test_a_single_residue_has_no_frequency(measure, residues):
+    with pytest.raises(ValueError, match=rf"vectors have shape \[3, {residues}\]: expected two residues or more"):
+        measure(torch.ones(3, residues))
+
+
+def test_phases_are_of_as_many_frequencies_as_vectors(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses others first, in tests alone
+    with pytest.raises(ValueError, match=r"frequency has shape \[2\]: expected \[3\], one for each vector"):
+        phase_at(torch.rand(3, 7), torch.tensor([1, 2]))

@@ -80,6 +80,8 @@ def test_greedy_cones_find_the_fullest_first_and_count_sides_together():
 def test_cones_that_hold_all_or_nothing_are_refused(cone):
     with pytest.raises(ValueError, match=rf"cone = {cone} is out of range: allowed is > 0 and < 1"):
         gradient_features(torch.eye(3), cone)
+    with pytest.raises(ValueError, match=rf"cone = {cone} is out of range: allowed is > 0 and < 1"):
+        nice_neurons(torch.eye(3), torch.eye(3), cone)
 
 
 def test_nice_neurons_are_on_one_side_and_long_enough():

@@ -7,7 +7,6 @@ import torch
 from featscope.losses import InfoNCE
 from featscope.models import SymmetricReLUNetwork
 from featscope.probes.contrastive_gradient import ContrastiveBatch
-from featscope.probes.firing import wrong_firing
 from featscope.probes.optimal_learner import SCALES, optimal_learner_loss
 from featscope.probes.random_start import dense_peaks
 
@@ -59,10 +58,3 @@ def test_dense_peaks_see_directions_off_the_features_only():
     weight[0, 0, 0] = 3.0  # a feature
     weight[0, 1, [0, 6]] = torch.tensor([4.0, 3.0])
     assert torch.allclose(dense_peaks(weight, dictionary), torch.tensor([[0.0, 0.6]]), atol=1e-6)
-
-
-def test_wrong_firing_tells_the_dead_the_loud_and_the_right_apart():
-    codes = torch.tensor([[[1.0], [0.0], [0.0], [-1.0]]])
-    activation = torch.stack([codes[..., 0], torch.zeros(1, 4), torch.ones(1, 4)], -1)
-    members = torch.ones(1, 3, 1, dtype=torch.bool)
-    assert wrong_firing(activation, codes, members).tolist() == [[0.0, 1.0, 0.5]]

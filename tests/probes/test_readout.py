@@ -41,6 +41,12 @@ def test_regression_recovers_a_linear_target_and_nothing_else():
     assert regression_score(a, noise[:200], b, noise[200:]) < 0.05
 
 
+@pytest.mark.parametrize(("features", "place"), [(torch.ones(60, 8), 0.0), (torch.full((60, 8), torch.nan), torch.nan)])
+def test_a_map_of_features_that_say_nothing_does_not_end_the_process(features, place):
+    torch.testing.assert_close(tsne(features), torch.full((60, 2), place), equal_nan=True)
+    assert tsne(features[:1]).isnan().all()
+
+
 def test_tsne_keeps_clusters_together():
     features, labels = clusters(60, 0.02, 0)
     places = tsne(features)

@@ -10,6 +10,7 @@ from featscope.registry import find
 from featscope.report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.folder import RunFolder
+from featscope.runs.stored import read_trajectory
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def test_a_run_with_options_of_another_version_is_shown_as_far_as_it_is_stored(
     del claims["checksum"]
     change(claims)
     (copy / "claims.json").write_text(json.dumps(claims))
-    RunFolder(copy).write_trajectory(RunFolder(folder).read_trajectory())
+    RunFolder(copy).write_trajectory(read_trajectory(folder))
     page = report_run(copy).read_text()
     assert "another version made it" in page
     assert "Predictions against measurements" in page
@@ -83,7 +84,7 @@ def test_a_run_without_a_measurement_that_is_drawn_now_is_shown_as_far_as_it_is_
     folder: Path, tmp_path: Path
 ) -> None:
     copy = edited(folder, tmp_path, "config.json", lambda stored: None)
-    runs = RunFolder(folder).read_trajectory()
+    runs = read_trajectory(folder)
     RunFolder(copy).write_trajectory({name: arm.drop_vars("total", errors="ignore") for name, arm in runs.items()})
     page = report_run(copy).read_text()
     assert "another version made it" in page

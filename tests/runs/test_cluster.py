@@ -23,9 +23,8 @@ from featscope.runs import Settings, cluster, run
 from featscope.runs.asked import ask
 from featscope.runs.cluster import on_cluster
 from featscope.runs.environment import environment
-from featscope.runs.folder import RunFolder
 from featscope.runs.shard import Shard, ShardResult
-from featscope.runs.stored import read_environment
+from featscope.runs.stored import read_environment, read_trajectory
 from featscope.runs.workers import InterruptedRunError, train_all
 from featscope.studies.sweep import Sweep
 from featscope.tensors import packed, unpacked
@@ -68,7 +67,7 @@ def here(tmp_path_factory) -> Path:
 
 
 def assert_same(one: Path, other: Path) -> None:
-    xr.testing.assert_identical(*(RunFolder(folder).read_trajectory()["sweep"] for folder in (one, other)))
+    xr.testing.assert_identical(*(read_trajectory(folder)["sweep"] for folder in (one, other)))
     left, right = (sorted(f.name for f in (folder / "checkpoint").iterdir()) for folder in (one, other))
     assert left == right
 

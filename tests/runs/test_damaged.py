@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from featscope.options import ConfigError
 from featscope.runs import Settings, run
 from featscope.runs.folder import RunFolder
+from featscope.runs.stored import read_trajectory
 from featscope.tensors import DamagedError, packed, unpacked
 from featscope.training import GradientTraining
 from swept import Pull
@@ -145,7 +146,7 @@ def assert_same_files(one: Path, other: Path) -> None:
         its = other / file.relative_to(one)
         if file.suffix != ".nc":  # compared below, by what it holds
             assert its.read_bytes() == file.read_bytes(), file.name
-    runs, others = RunFolder(one).read_trajectory(), RunFolder(other).read_trajectory()
+    runs, others = read_trajectory(one), read_trajectory(other)
     for arm in runs:
         xr.testing.assert_identical(runs[arm], others[arm])
 

@@ -26,6 +26,7 @@ from featscope.runs.folder import RunFolder
 from featscope.runs.program import StoppedError
 from featscope.runs.progress import Part, ProgressBoard
 from featscope.runs.shard import Shard
+from featscope.runs.stored import read_trajectory
 from featscope.runs.workers import InterruptedRunError
 from featscope.studies import Arm, Study, last, looked
 from featscope.training import SGD, DivergedError, FirstTime, GradientTraining, Later, Measurement
@@ -110,7 +111,7 @@ def test_a_run_fills_its_folder(tmp_path):
     outcome = run(Toy(), Settings(seed=5), tmp_path / "run")
     assert [claim.verdict for claim in outcome.claims] == ["holds", "holds"]
     folder = RunFolder(outcome.folder)
-    stored = folder.read_trajectory()
+    stored = read_trajectory(folder.path)
     assert stored["whole"].identical(outcome.runs["whole"])
     assert stored["whole"]["step"].values[-1] == 40
     assert stored["whole"]["replica"].values.tolist() == [0, 1, 2, 3]
@@ -211,6 +212,17 @@ def test_handlers_of_signals_take_no_lock_and_print_nothing():
     assert told == ["ending"]
     with pytest.raises(KeyboardInterrupt), workers.stop_on_signals(stop):
         os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_a_process_interrupts_judging_and_drawing_as_well(number):
+    def ended():
+        os.kill(os.getpid(), number)
+        time.sleep(5)
+
+    with workers.interruptible(), pytest.raises(KeyboardInterrupt):
+        ended()
+    assert signal.getsignal(number) == signal.SIG_DFL
 
 
 @pytest.mark.parametrize("tells", ["advance", "wish"])

@@ -14,7 +14,7 @@ from featscope.files import atomic_write
 from featscope.options import ConfigError
 from featscope.runs.export import export
 from featscope.runs.folder import RunFolder
-from featscope.runs.stored import read_claims, read_plan
+from featscope.runs.stored import read_claims, read_plan, read_trajectory
 
 HALF = "0123456789abcdef"
 """What an atomic write puts behind a name."""
@@ -197,7 +197,7 @@ def test_trajectories_come_back_with_names_units_and_gaps(tmp_path):
         about="x", role="control"
     )
     folder.write_trajectory({"one": data, "tau-0.5": data})
-    back = folder.read_trajectory()
+    back = read_trajectory(folder.path)
     assert set(back) == {"one", "tau-0.5"}
     xr.testing.assert_identical(back["tau-0.5"], data)
     assert back["one"]["loss"].attrs == {"units": "nats", "long_name": "loss"}
@@ -258,10 +258,10 @@ def test_where_claims_are_missing_the_cure_is_said(tmp_path):
 
 def test_unreadable_trajectories_are_errors_of_use(tmp_path):
     with pytest.raises(ConfigError, match="is missing: finish the run first"):
-        RunFolder(tmp_path).read_trajectory()
+        read_trajectory(tmp_path)
     (tmp_path / "trajectory.nc").write_bytes(b"not HDF5")
     with pytest.raises(ConfigError, match="does not end with its checksum"):
-        RunFolder(tmp_path).read_trajectory()
+        read_trajectory(tmp_path)
 
 
 def test_a_file_in_place_of_a_run_is_said_to_be_one(tmp_path):

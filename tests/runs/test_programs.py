@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from featscope.commands.sweep import programs
 from featscope.data import SparseTokens
 from featscope.models import TokenMLP
 from featscope.runs import Settings
-from featscope.runs.programs import programs
 from featscope.runs.shard import Shard
 from featscope.studies import Arm, Axis, Study
 from featscope.training import SGD, Answer, ContrastivePairs, Questionnaire, TorchOptimizer, Training

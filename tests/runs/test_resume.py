@@ -13,7 +13,7 @@ import xarray as xr
 from safetensors.torch import load_file
 
 from featscope.cli import main
-from featscope.runs.folder import RunFolder
+from featscope.runs.stored import read_trajectory
 from featscope.training import GradientTraining
 from processes import SMALL, finish, start
 
@@ -32,13 +32,13 @@ def untouched(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("untouched") / "run"
     with pytest.MonkeyPatch.context() as patch:
         in_this_process(patch, "run", "decoupling", "--out", out, *SMALL)
-    run = RunFolder(out).read_trajectory()["augmented"]
+    run = read_trajectory(out)["augmented"]
     assert (run["stage1_end"] > 0).all()  # so that biases and stages are at stake too
     return out
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    runs, others = RunFolder(one).read_trajectory(), RunFolder(other).read_trajectory()
+    runs, others = read_trajectory(one), read_trajectory(other)
     assert runs.keys() == others.keys()
     for arm in runs:
         xr.testing.assert_identical(runs[arm], others[arm])

@@ -245,7 +245,7 @@ def with_one_number(runs):
 )
 def test_a_trajectory_without_arms_or_steps_or_replicas_is_refused(out, change, message):
     folder = RunFolder(out)
-    folder.write_trajectory(change(folder.read_trajectory()))
+    folder.write_trajectory(change(read_trajectory(folder.path)))
     with pytest.raises(ConfigError, match=rf"trajectory\.nc: {message}.*run again with --resume"):
         report_run(out, Claiming())
 
@@ -316,8 +316,8 @@ def test_arms_are_read_in_the_order_in_which_they_were_written(out):
     """NetCDF that is made in memory has its groups by name."""
     folder = RunFolder(out)
     for order in (["pulled", "other"], ["other", "pulled"]):
-        folder.write_trajectory({arm: folder.read_trajectory()[arm] for arm in order})
-        assert [*folder.read_trajectory()] == order
+        folder.write_trajectory({arm: read_trajectory(folder.path)[arm] for arm in order})
+        assert [*read_trajectory(folder.path)] == order
 
 
 def test_others_read_the_trajectory_with_its_checksum(out):
@@ -339,7 +339,7 @@ def test_a_report_waits_for_whoever_holds_the_folder(out):
 
 def test_a_run_of_which_nothing_is_a_number_is_shown(out):
     folder = RunFolder(out)
-    runs = folder.read_trajectory()
+    runs = read_trajectory(folder.path)
     gone = {
         name: one.map(lambda values: values.astype(float) * np.nan).assign_attrs(one.attrs)
         for name, one in runs.items()

@@ -12,7 +12,7 @@ from featscope.axes import Axis
 from featscope.cli import main
 from featscope.options import ConfigError
 from featscope.runs import Settings, execute, run
-from featscope.runs.folder import RunFolder
+from featscope.runs.stored import read_trajectory
 from featscope.studies import Arm
 from featscope.studies.decoupling import Decoupling
 from featscope.studies.sweep import Sweep
@@ -53,7 +53,7 @@ def test_an_arm_may_range_over_options_beside_arms_that_do_not(tmp_path, in_this
     monkeypatch.setattr(sys.modules[__name__], "OF_WIDTHS", Axis("learner.width", WIDTHS.values[::order]))
     outcome = run(Ranging(), Settings(replicas=4), tmp_path / "run")
     assert [file.name for file in (tmp_path / "run" / "weights").iterdir()] == ["alone.safetensors"]
-    stored = RunFolder(tmp_path / "run").read_trajectory()
+    stored = read_trajectory(tmp_path / "run")
     wide = stored["wide"]
     assert wide.identical(outcome.runs["wide"])
     assert wide["width"].values.tolist() == [1, 3]
@@ -151,7 +151,7 @@ def test_a_sweep_through_the_command_line_and_its_page(tmp_path, in_this_process
     assert not list(out.rglob(".*"))  # nothing half written is left behind
     axes = (Axis("data.noise", (0.1, 0.55, 1.0)), Axis("width", (3.0, 1.0)))
     untouched = run(Sweep(Pull(), axes), Settings(replicas=4), tmp_path / "untouched")
-    xr.testing.assert_identical(RunFolder(out).read_trajectory()["sweep"], untouched.runs["sweep"])
+    xr.testing.assert_identical(read_trajectory(out)["sweep"], untouched.runs["sweep"])
     assert len(np.unique(untouched.runs["sweep"]["loss"].isel(step=-1))) == 24
 
 

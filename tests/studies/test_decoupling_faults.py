@@ -18,7 +18,7 @@ from featscope.models import SymmetricReLU
 from featscope.models.symmetric_relu import _SoftThreshold as Activation
 from featscope.probes import masked_noise
 from featscope.streams import Streams
-from featscope.studies.decoupling import horizon, stage_one, stage_three, stage_two
+from featscope.studies.decoupling import corollaries, horizon, stage_one, stage_three, stage_two
 from featscope.studies.decoupling.objectives import MaskedNegatives, SignTasks
 from featscope.testing import Fault
 from featscope.theory import decoupling as theory
@@ -308,6 +308,20 @@ def of_the_next_feature(run):
 
 IN_WHAT_IS_MEASURED = {
     "lucky sets of another feature": (stage_three, "lucky_alone", of_the_next_feature, "the-lottery-pays", "augmented"),
+    "lucky neurons of another feature": (
+        stage_two,
+        "lucky_alone",
+        of_the_next_feature,
+        "lucky-are-as-large-as-any",
+        "augmented",
+    ),
+    "half of the energy is said to be noise": (
+        corollaries,
+        "energies",
+        lambda run: (run.alignment**2).sum("feature") / 2,
+        "output-noise-is-of-the-weights",
+        "plain",
+    ),
     "Stage II judged from the start": (
         stage_two,
         "at_t2",

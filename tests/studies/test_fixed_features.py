@@ -13,7 +13,7 @@ from featscope.data.sign_mixture import SignMixtureSource
 from featscope.models import FixedBiasReLU, Layers, TangentModel, UnbiasedStart, truncated_relu
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.studies.fixed_features import FixedFeatures, enumerated, trained
+from featscope.studies.fixed_features import FixedFeatures, enumerated, exact, trained
 from featscope.studies.fixed_features.arms import (
     COHERENT,
     ENUMERATED,
@@ -179,8 +179,8 @@ def test_features_that_are_enumerated_on_a_gpu_are_judged_on_the_cpu():
     here = STUDY.arm(ENUMERATED).recipe.build(Streams(0, [0, 1])).learner
     wanted = enumerated._hardest(here)
     here.present, here.features = (one.as_subclass(OfGPU) for one in (here.present, here.features))
-    for found, known in zip(enumerated._hardest(here), wanted, strict=True):
-        assert torch.equal(found, known)
+    for name, found in enumerated._hardest(here).items():
+        assert torch.equal(found, wanted[name])
 
 
 def test_parts_refuse_what_they_cannot_do():
@@ -194,7 +194,7 @@ BLUR = theory.blur
 TRUTH, CEILING, PARITIES = theory.ground_truth, theory.threshold_ceiling, theory.parities
 BEST, SUBSETS, LATE = theory.best_random_cosine, theory.subset_correlations, theory.late_step_size
 COVARIANCE, STEPPED, START = theory.background_covariance, truncated_relu.stepped, enumerated.unbiased_start
-HINGE = enumerated._hinge_gradient
+HINGE, LEAST = enumerated._hinge_gradient, enumerated.linprog
 BUILD, ADAM, LOSS = UnbiasedStart.build, TorchOptimizer.build, trained.BatchHingeLoss.forward
 PATTERNS, PARITY = DictionarySource._patterns, DictionarySource._parity
 SOURCE, SAMPLE, RELU = DictionarySource.__init__, SignMixtureSource.sample, FixedBiasReLU.build
@@ -229,6 +229,19 @@ def _shifted(now, found, rate, forget_outer):
 
 def _not_mirrored(neurons, source, draws):
     return START(neurons, source, draws)._replace(outer=START(neurons, source, draws).outer.abs())
+
+
+def _at_another_power(now, found, rate, forget_outer):
+    return STEPPED(now, found, rate if forget_outer else rate * now.biases.shape[1] / 2, forget_outer)
+
+
+def _times(factor):
+    def least(*program, **constraints):
+        found = LEAST(*program, **constraints)
+        found.eqlin.marginals = factor * found.eqlin.marginals
+        return found
+
+    return least
 
 
 def _with(**options):
@@ -311,7 +324,15 @@ FAULTS = {
     "means of means": Fault(
         theory, "subset_correlations", lambda f, k: SUBSETS(f, k) / len(f), "fixed-features-have-a-loss", ENUMERATED
     ),
-    "a search without steps": Fault(enumerated, "_STEPS", 0, "fixed-features-are-of-some-use", ENUMERATED),
+    "no weights found": Fault(enumerated, "linprog", _times(0.0), "fixed-features-are-of-some-use", ENUMERATED),
+    "weights that are too short": Fault(enumerated, "linprog", _times(0.9), "least-loss-is-the-least", ENUMERATED),
+    "a ball that holds fewer": Fault(exact, "NORM", 0.5, "least-loss-is-the-least", ENUMERATED),
+    "sums of squares": Fault(
+        enumerated, "_mean", lambda steps: torch.stack(steps).sum(0), "online-steps-add-up", ENUMERATED
+    ),
+    "a first step of the wrong power of m": Fault(
+        truncated_relu, "stepped", _at_another_power, "steps-are-as-long-as-chosen", NETWORK, steps=1
+    ),
     "descent that stands still": Fault(
         enumerated, "_hinge_gradient", lambda x, *a: 0 * x[:, 0], "online-convex-bound", ENUMERATED
     ),

@@ -87,13 +87,19 @@ def test_claims_compare_what_they_say_at_lengths_that_were_trained_on():
     beyond = [far.get(name, 0.9) for name in METHODS]
     over_layers = {"covered": [0.05, 0.1, 0.2, 0.95, 0.5, 0.4], "last_kept": [0.9, 0.8, 0.7, 0.3, 0.6, 0.5]}
     run = xr.Dataset(
-        {"score": (("replica", "length", "method"), [[known, known + 0.02, beyond]] * 2)}
+        {
+            "score": (("replica", "length", "method"), [[known, known + 0.02, beyond]] * 2),
+            "score_of_layer": (("replica", "length", "layer"), [[[0.1, 0, 0, 0.8, 0, 0]] * 2 + [[0.0] * 6]] * 2),
+            "score_of_keep": (("replica", "length", "keep"), [[[0.3, 0.9]] * 2 + [[0.0, 0.0]]] * 2),
+        }
         | {name: (("replica", "length", "layer"), [[of, of, [0.0] * 6]] * 2) for name, of in over_layers.items()}
     )
     expected = {
         "full-attention-retrieves": 0.9,
         "early-layer-finds-needle": 0.95,
         "first-layer-does-not": -0.9,
+        "first-layer-answers-less": -0.7,
+        "too-few-tokens-answer-less": -0.6,
         "gemfilter-is-no-worse": -0.1,
         "gemfilter-beats-snapkv": 0.2,
         "last-token-is-chosen": 0.3,
@@ -374,6 +380,18 @@ def test_a_choice_that_does_not_look_is_seen(monkeypatch):
     found = TRIAL.again("retrieval")
     assert found["early-layer-finds-needle", "retrieval"].measured < 0.5
     assert found["first-layer-does-not", "retrieval"].measured == 0
+
+
+@pytest.mark.long
+def test_ways_that_are_all_one_are_seen(monkeypatch):
+    """GemFilter as it stands in the place of that with other layers and other numbers of tokens."""
+    names = ("first-layer-answers-less", "too-few-tokens-answer-less")
+    for name in names:
+        assert TRIAL.healthy[name, "retrieval"].measured < -0.1
+    monkeypatch.setattr(arms, "replace", lambda reading, **changes: reading)
+    found = TRIAL.again("retrieval")
+    for name in names:
+        assert found[name, "retrieval"].measured == 0
 
 
 @pytest.mark.parametrize(

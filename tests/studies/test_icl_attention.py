@@ -265,6 +265,7 @@ def one_for_both(self, text, asked):
     return read(FocusedRow(0.1), text, asked)
 
 
+LAST_ROW = spans._LastRow
 FAULTS = {
     "sums of weights": Fault(sentence_pairs, "span_norms", without_squares, "raw-is-exact", "uniform"),
     "a span that ends a token late": Fault(
@@ -278,10 +279,14 @@ FAULTS = {
         sentence_pairs, "span_norms", lambda row, asked: norms(row, asked)[::-1], "small-attends-to-relevant", "focused"
     ),
     "the ratio turned over": Fault(Evaluation, "__getitem__", turned_over, "normalised-is-exact", "focused"),
-    "one reader for both": Fault(FocusedRow, "read", one_for_both, "larger-attends-to-both", "uniform"),
-    "one reader for both, wrong label": Fault(
-        FocusedRow, "read", one_for_both, "larger-attends-to-both-wrong-label", "uniform"
+    "the row of another layer": Fault(
+        spans,
+        "_LastRow",
+        lambda layer, prompt: LAST_ROW(layer - 1, prompt),
+        "rows-are-the-final-layers",
+        f"{SMALL}-correct",
     ),
+    "one reader for both": Fault(FocusedRow, "read", one_for_both, "larger-attends-to-both", "uniform"),
 }
 
 

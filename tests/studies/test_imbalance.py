@@ -19,8 +19,8 @@ from featscope.losses import InfoNCE
 from featscope.models import TokenMLP, TokenMLPNetwork
 from featscope.options import ConfigError
 from featscope.runs.execute import Settings, run
-from featscope.runs.folder import RunFolder
 from featscope.runs.shard import Shard
+from featscope.runs.stored import read_trajectory
 from featscope.streams import Streams
 from featscope.studies import Axis
 from featscope.studies.imbalance import Imbalance, probes
@@ -406,7 +406,7 @@ def test_it_runs_from_plan_to_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("featscope.runs.workers.cores", lambda: 1)
     with sampling(HARDLY_ANY):
         outcome = run(TINY, Settings(replicas=2), tmp_path / "run")
-    stored = RunFolder(outcome.folder).read_trajectory()
+    stored = read_trajectory(outcome.folder)
     assert set(stored) == {arm.name for arm in TINY.arms()}
     assert dict(stored["figures-1-2"].sizes) | {"eps_min": 4, "noise_std": 3} == dict(stored["figures-1-2"].sizes)
     for arm in stored.values():

@@ -116,7 +116,7 @@ WINDOW = "question-kept-is-comparable-to-snapkv"
 def test_claims_hold_and_fail_where_the_middle_row_chooses():
     claims = trial().healthy
     for key, claim in claims.items():
-        if key[0] != "compression":
+        if key[0] not in ("compression", "right-answers-have-all-points"):
             assert claim.verdict == ("holds" if claim.expected else "fails"), key
     assert claims[COMPARABLE, "gemfilter"].n == EXAMPLES * len(TASKS)
     assert {claim.id for claim in claims.values()} == {statement.id for statement in LongBench.statements()}
@@ -250,6 +250,15 @@ def test_methods_are_not_told_apart_where_full_attention_was_not_asked_and_the_r
     assert claim.verdict == "undecided"
     assert "Without the arm full" in claim.note
     assert "add it to --methods" in claim.note
+
+
+def test_points_that_a_right_answer_lacks_are_found(answers, monkeypatch):
+    made_up = replace(study(), tasks=("triviaqa", "passage_count"), examples=2, methods=("full",))
+    healthy = judged(made_up, trained(made_up))["right-answers-have-all-points", "full"]
+    assert (healthy.verdict, healthy.expected) == ("holds", True)
+    whole = benchmark.points
+    monkeypatch.setattr(benchmark, "points", lambda *given, **options: whole(*given, **options) / 2)
+    assert judged(made_up, trained(made_up))["right-answers-have-all-points", "full"].measured == pytest.approx(50)
 
 
 def test_compression_is_not_expected_where_a_prompt_was_cut():

@@ -158,8 +158,27 @@ def _at_random(self, source, draws):
     return BUILD(replace(self, start="random"), source, draws)
 
 
+def _of_the_limit(samples, dimension):
+    """κ at the edges of the Marchenko-Pastur law."""
+    s = np.sqrt(dimension / samples)
+    return ((1 + s) / (1 - s)) ** 2
+
+
 def _smallest(step, values):
     return np.abs(1 - step[..., None] * values / values.max(-1, keepdims=True))[..., 0]
+
+
+def _no_query(self, draws, count):
+    batch = SAMPLED(self, draws, count)
+    batch.prompts[..., -1, :-1] = 0
+    return batch
+
+
+class _Half:
+    """Draws that are all one half."""
+
+    def uniform(self, *shape, dtype):
+        return torch.full(shape, 0.5, dtype=dtype)
 
 
 def _positive(self, draws, count):
@@ -169,7 +188,7 @@ def _positive(self, draws, count):
 
 
 HEALTHY = LoopedLinearAttention.attended
-SQUARED = loops.LoopedPrompts.squared
+SQUARED, FORWARD = loops.LoopedPrompts.squared, loops.LoopedPrompts.forward
 BUILD, GAP = free.FreeLoops.build, figure_8_1.FigureEightOne._gap
 PATIENTS = linear_prompts._diabetes
 SAMPLED = LinearPromptSource.sample
@@ -186,6 +205,14 @@ FAULTS = {
         TRAINED,
     ),
     "targets above zero alone": Fault(LinearPromptSource, "sample", _positive, "targets-of-either-sign", "any-start"),
+    "queries of 0": Fault(LinearPromptSource, "sample", _no_query, "queries-are-random", "any-start"),
+    "one step size for all loops": Fault(
+        loops.LoopedPrompts,
+        "forward",
+        lambda self, draws: FORWARD(self, _Half()),
+        "steps-differ-from-loop-to-loop",
+        "any-start",
+    ),
     "attention added": Fault(LoopedLinearAttention, "attended", _added, "equals-gradient-descent", "n=16"),
     "twice the step": Fault(LoopedLinearAttention, "attended", _twice, "equals-gradient-descent", REAL),
     "y passes, too": Fault(loops, "gradient_descent_weights", _whole, "equals-gradient-descent", "any-start"),
@@ -200,7 +227,7 @@ FAULTS = {
     "the smallest eigenvalue is the slowest": Fault(theory, "contraction", _smallest, "step-size-range", "step-sizes"),
     "squared contracted once": Fault(theory, "slope", lambda kappa: np.log1p(-1 / kappa), "slope-is-2log", "n=16"),
     "edges of the limit, for 100 dimensions": Fault(
-        theory, "finite_condition_number", theory.gaussian_condition_number, "kappa-is-marchenko-pastur", "large"
+        theory, "finite_condition_number", _of_the_limit, "kappa-is-marchenko-pastur", "large"
     ),
     "a bound that falls with loops": Fault(
         theory, "gatmiry_bound", lambda loops, d, n: 4.0**-loops, "gatmiry-bound-is-vacuous", "n=128"

@@ -198,7 +198,8 @@ def test_the_retriever_alone_is_asked_for_what_it_never_saw():
 def test_it_runs_and_reports(tmp_path):
     tiny = replace(SMALL, lengths=(112,), depths=2, recall=0, methods=("full", "gemfilter"))
     outcome = run(tiny, Settings(replicas=2), tmp_path / "run")
-    assert {claim.id for claim in outcome.claims} == {"gemfilter-beats-full", "the-needle-matters"}
+    placed = {"needles-lie-from-first-to-last", "others-are-hidden-beside"}
+    assert {claim.id for claim in outcome.claims} == {"gemfilter-beats-full", "the-needle-matters"} | placed
     page = report_run(tmp_path / "run", tiny).read_text()
     assert "Answers over length and place" in page
     assert page.count("% into the text, prompt ") == 2  # a table: its title, and what its frame is called
@@ -262,11 +263,31 @@ def test_methods_that_drop_nothing_are_noticed():
         assert by_name(TRIAL.study.claims(runs | {arm: whole}))["methods-drop-tokens", arm].verdict != "holds"
 
 
-FAULT = Fault(haystack, "normalised_score", lambda said, expected: 1.0, "the-needle-matters", "full", ("no-needle",))
+HIDE = haystack.Haystack.hide
+FAULTS = {
+    "scores without reading": Fault(
+        haystack, "normalised_score", lambda said, expected: 1.0, "the-needle-matters", "full", ("no-needle",)
+    ),
+    "needles in the middle alone": Fault(
+        haystack.Haystack,
+        "hide",
+        lambda self, draws, length, depth, *needles: HIDE(self, draws, length, 0.5, *needles),
+        "needles-lie-from-first-to-last",
+        "full",
+    ),
+    "no needle beside": Fault(
+        haystack.Haystack,
+        "hide",
+        lambda self, draws, length, depth, asked, others=(): HIDE(self, draws, length, depth, asked),
+        "others-are-hidden-beside",
+        "full",
+    ),
+}
 
 
-def test_scores_without_reading_are_noticed(monkeypatch):
-    TRIAL.require_noticed(FAULT, monkeypatch)
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_takes_holds_from_an_expected_claim(name, monkeypatch):
+    TRIAL.require_noticed(FAULTS[name], monkeypatch)
 
 
 @pytest.mark.long

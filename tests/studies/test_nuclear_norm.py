@@ -65,7 +65,7 @@ def test_out_of_domain_is_judged_where_the_proposition_speaks():
     for arm, (r, gamma, d) in CONFIGURATIONS.items():
         at, why = STUDY.asked_for(arm)
         assert solved.STRENGTHS[at] > theory.printed_strength(r) > solved.STRENGTHS[at - 1]
-        assert d > theory.printed_dimension(r, gamma)
+        assert d > r / gamma**2 + r  # from which on Proposition 6.3 says so
         for claim in ("ood-collapse-bound", "in-domain-all-is-right"):
             assert why in TRIAL.healthy[claim, arm].note
     assert theory.printed_strength(100) == pytest.approx(1.353, abs=1e-3)
@@ -133,6 +133,7 @@ NONNEGATIVE = solved.nonnegative_minimiser
 PENALISED, LEVELS = solved.Solved.penalised, solved._at_levels
 VECTORS, GRAM, SLOPE = nuclear_norm._by_vectors, nuclear_norm._by_gram, nuclear_norm._NuclearNorm.backward
 LOSS, PARTS = descent.PenalisedRiskLoss.forward, descent.PenalisedRiskLoss.parts
+OUTSIDE = descent.accuracy_out_of_domain
 OVER = "dimensions"
 
 
@@ -228,8 +229,18 @@ FAULTS = {
     "proof terms never negative where they seldom are": Fault(
         theory, "termwise_failure", lambda alpha, beta, gamma: 0 * alpha, "proof-term-is-negative-at-times", "r=37"
     ),
+    **{
+        f"{arm} is asked in its own domain": Fault(
+            descent,
+            "accuracy_out_of_domain",
+            lambda experiment, w: 1 - (1 - OUTSIDE(experiment, w)) * 3 / 7,
+            "accuracy-is-of-the-tilt",
+            arm,
+        )
+        for arm in (FREE_ERM, "descent-nu", "descent-fixed-head")
+    },
     "accuracies of the other domain": Fault(
-        theory, "plane_accuracies", lambda tilt, gamma=0.2: (1 - 0.35 * tilt, 1 - 0.15 * tilt), "toy-corrected", PLANE
+        theory, "plane_accuracies", lambda tilt: (1 - 0.35 * tilt, 1 - 0.15 * tilt), "toy-corrected", PLANE
     ),
     "a strength that is too large": Fault(
         theory, "sufficient_strength", lambda *at: 3 * STRENGTH(*at), "sharper-strength", SINGULAR

@@ -19,8 +19,8 @@ from featscope.data import SparseTokens
 from featscope.losses import InfoNCE
 from featscope.models import PlantedStart, TokenMLP
 from featscope.options import ConfigError
-from featscope.runs.folder import RunFolder
 from featscope.runs.shard import Shard
+from featscope.runs.stored import read_trajectory
 from featscope.streams import Streams
 from featscope.studies import Axis, last
 from featscope.studies.pruning import Pruning, probes
@@ -438,7 +438,7 @@ def test_a_sweep_over_the_ratio(tmp_path, capfd):
     axes = ["--axis", "ratio=0,0.125", "--axis", "eps_min=0.1,1"]
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["sweep", "pruning", *axes, *small, "--replicas", "2", "--out", str(tmp_path / "sweep")])
-    run = RunFolder(tmp_path / "sweep").read_trajectory()["sweep"]
+    run = read_trajectory(tmp_path / "sweep")["sweep"]
     assert dict(run.sizes) == {"replica": 2, "step": run.sizes["step"], "ratio": 2, "eps_min": 2}
     assert run["step"].values[-1] == 12
     assert np.isfinite(run["energy_ratio"].values).all()

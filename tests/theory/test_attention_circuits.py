@@ -19,10 +19,11 @@ def test_bins_are_half_of_the_plane():
     assert theory.power_at_start(7, 4, 2, 10).shape == (10, 18)
 
 
-def test_wide_heads_come_to_exponential_shares_and_narrow_ones_are_above():
+def test_wide_heads_come_to_exponential_shares_and_narrow_ones_are_above(monkeypatch):
+    monkeypatch.setattr(theory, "_MATRICES", 600)
     few, many = (theory.exponential_share(theory.half_plane(p), 4) for p in (7, 17))
-    assert theory.share_at_start(7, 64, 64, 4, 600) == pytest.approx(few, rel=0.03)
-    assert theory.share_at_start(17, 32, 2, 4, 600) > 1.2 * many  # of 18 bins four hold half in any case
+    assert theory.share_at_start(7, 64, 64, 4) == pytest.approx(few, rel=0.03)
+    assert theory.share_at_start(17, 32, 2, 4) > 1.2 * many  # of 18 bins four hold half in any case
 
 
 def test_shares_at_the_start_are_those_of_matrices_that_are_made():

@@ -159,7 +159,7 @@ def test_the_duration_without_batch_noise_is_the_logarithm_of_the_specification(
 def test_a_threshold_above_the_ceiling_is_never_reached():
     model = stage1(2.0)
     assert model.ceiling() < 0.99
-    assert model.duration(0.99, longest=5000) == np.inf
+    assert model.duration(0.99) == np.inf
     assert np.isnan(model.share_of_chance(0.999))
 
 
@@ -179,9 +179,11 @@ def test_the_share_of_chance_is_zero_without_chance_and_what_growth_leaves_with_
     assert model.share_of_chance(0.8) == pytest.approx(1 - grown / model.energies(steps)[-1, 0])
 
 
-def test_lucky_constant():
+def test_lucky_constant(monkeypatch):
     """c2 = c1 - γ c0 with c1 = 2 + 2 (1 - γ) c0."""
-    assert theory.lucky_constant(0.5, 0.1) == pytest.approx(2 + 2 * 0.9 * 0.5 - 0.1 * 0.5)
+    monkeypatch.setattr(theory, "_C0", 0.5)
+    monkeypatch.setattr(theory, "_GAMMA", 0.1)
+    assert theory.lucky_constant() == pytest.approx(2 + 2 * 0.9 * 0.5 - 0.1 * 0.5)
 
 
 def test_lucky_probability_is_that_of_random_directions():

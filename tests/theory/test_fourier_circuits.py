@@ -15,10 +15,6 @@ def test_margins_are_those_of_the_table():
     assert theory.best_margin(5, 23) == pytest.approx(1.19341e-5, rel=1e-5)
 
 
-def test_widths_are_those_of_the_experiments():
-    assert [theory.width(k, p) for k, p in [(3, 97), (4, 47), (5, 23)]] == [1536, 2944, 5632]
-
-
 def test_ratios():
     found = theory.ratio_without_a_frequency([5, 7, 11, 13])
     np.testing.assert_allclose(found, [0.55279, 0.68530, 0.80466, 0.83613], atol=1e-5)

@@ -10,7 +10,6 @@ from featscope.theory.prediction_head import (
     head_decay_rate,
     head_peak_bound,
     noise_decay,
-    norm_inflation,
     optimum,
     patch_moments,
     phase_one_time,
@@ -71,9 +70,8 @@ def test_the_head_decays_faster_the_stronger_what_it_borrowed():
     assert head_decay_rate(0.8, 0.4, MOMENTS, 0.1) == pytest.approx(64 * equal)
 
 
-def test_bounds_and_inflation():
+def test_bounds():
     assert head_peak_bound(1.0, 0.3) == pytest.approx(0.1**0.5)
-    assert norm_inflation(100, 1000, 0.01, 100.0) == pytest.approx(0.36)
 
 
 def test_what_the_head_has_at_the_end_of_phase_one_solves_its_equations():

@@ -16,24 +16,6 @@ from featscope.theory import pruning as theory
 # --- one step -------------------------------------------------------------------------------------------------------
 
 
-def test_activation_overlap_is_that_of_sampled_pairs():
-    """400,000 pairs of noisy token means, two neurons at L = 3: 5 standard errors (1 % each), false alarms 2e-6."""
-    rng, count, tokens, q, p = np.random.default_rng(0), 400_000, 3, 0.5, np.array([0.4, 0.2])
-    dictionary = np.linalg.qr(rng.normal(size=(4, 2)))[0]
-    weight = rng.normal(size=(2, 4))
-    sign = rng.choice([-1, 1], size=(count, 2)) * (rng.random((count, 2)) < p)
-    number = np.arange(1, tokens + 1)
-    law = np.array([3, 3, 1]) / 7  # Bin(3, 1/2) given >= 1
-    shown = rng.choice(number, size=(2, count, 2), p=law) / tokens
-    x, y = (sign * part @ dictionary.T + 0.3 * rng.normal(size=(count, 4)) for part in shown)
-    h, other = tokens * x @ weight.T, tokens * y @ weight.T
-    expected = theory.activation_overlap(weight, dictionary, imbalance.pair_correlation(p, tokens, q))
-    for keys, target in ((other, expected), (np.roll(other, 1, axis=0), 0 * expected)):  # positive, negative
-        overlap = h * keys
-        error = overlap.std(axis=0) / sqrt(count)
-        assert (np.abs(overlap.mean(axis=0) - target) < 5 * error).all()
-
-
 def softmax(u: np.ndarray) -> np.ndarray:
     e = np.exp(u - u.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)

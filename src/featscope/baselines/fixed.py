@@ -1,6 +1,7 @@
 """Classifiers on features that no label has shaped: random ones, and the gradient of a network at its start."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
+from featscope.baselines.rfm import require
 from featscope.modules import evaluating
 
 PENALTIES = tuple(10.0**e for e in range(-3, 6))
@@ -38,7 +40,14 @@ class RandomFeatures(TransformerMixin, BaseEstimator):
         self.features, self.scale, self.bias_scale, self.random_state = features, scale, bias_scale, random_state
 
     def fit(self, X: Any, y: Any = None) -> "RandomFeatures":
-        """Draw w and b; of ``X`` the width counts only."""
+        """Draw w and b; of ``X`` the width counts only.
+
+        Raises:
+            ValueError: an option is out of its range.
+        """
+        require("features", self.features, self.features >= 1, ">= 1")
+        require("scale", self.scale, 0 < self.scale < inf, "> 0, and finite")
+        require("bias_scale", self.bias_scale, 0 <= self.bias_scale < inf, ">= 0, and finite")
         X = validate_data(self, X)
         draw = check_random_state(self.random_state)
         self.weights_ = self.scale * draw.standard_normal((self.features, X.shape[1]))
@@ -93,15 +102,21 @@ class TangentFeatures(TransformerMixin, BaseEstimator):
 
 
 def ridge(penalties: Sequence[float] = PENALTIES) -> RidgeClassifierCV:
-    """Ridge classification; of ``penalties`` the one with the least error when each sample is left out."""
+    """Ridge classification; of ``penalties`` the one with the least error when each sample is left out.
+
+    Raises:
+        ValueError: there are none, or one is not above 0, or not finite.
+    """
+    right = len(penalties) > 0 and all(0 < penalty < inf for penalty in penalties)
+    require("penalties", penalties, right, "one or more, each > 0, and finite")
     return RidgeClassifierCV(alphas=tuple(penalties))
 
 
-def random_features(features: int = 100, penalties: Sequence[float] = PENALTIES, **options: Any) -> Pipeline:
+def random_features(features: int = 100, **options: Any) -> Pipeline:
     """`ridge` on standardised `RandomFeatures`; ``options`` are theirs."""
-    return make_pipeline(RandomFeatures(features, **options), StandardScaler(), ridge(penalties))
+    return make_pipeline(RandomFeatures(features, **options), StandardScaler(), ridge())
 
 
-def tangent_features(network: nn.Module, penalties: Sequence[float] = PENALTIES) -> Pipeline:
+def tangent_features(network: nn.Module) -> Pipeline:
     """`ridge` on the `TangentFeatures` of ``network``, centred and each as large as the gradient has it."""
-    return make_pipeline(TangentFeatures(network), StandardScaler(with_std=False), ridge(penalties))
+    return make_pipeline(TangentFeatures(network), StandardScaler(with_std=False), ridge())

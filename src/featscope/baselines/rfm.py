@@ -21,6 +21,16 @@ Samples = Float[np.ndarray, "sample input"]
 _SAME = 1e-7  # of two samples' norms: so far apart rounding may put two that are one
 
 
+def require(name: str, value: Any, right: bool, allowed: str) -> None:
+    """Raise `ValueError`, as scikit-learn wants it, unless an option's value is right."""
+    if not right:
+        raise ValueError(f"{name} = {value!r} is out of range: allowed is {allowed}")
+
+
+def _require_bandwidth(bandwidth: float) -> None:
+    require("bandwidth", bandwidth, 0 < bandwidth < inf, "> 0, and finite")
+
+
 def distances(
     x: Samples, centres: Float[np.ndarray, "centre input"], matrix: Matrix
 ) -> Float[np.ndarray, "sample centre"]:
@@ -38,7 +48,12 @@ def distances(
 def laplace_kernel(
     x: Samples, centres: Float[np.ndarray, "centre input"], matrix: Matrix, bandwidth: float
 ) -> Float[np.ndarray, "sample centre"]:
-    """exp(-‖x - x'‖_M / L)."""
+    """exp(-‖x - x'‖_M / L).
+
+    Raises:
+        ValueError: L is not above 0, or not finite.
+    """
+    _require_bandwidth(bandwidth)
     return np.exp(-distances(x, centres, matrix) / bandwidth)
 
 
@@ -52,7 +67,11 @@ def gradient_outer_product(
         weights: α.
         matrix: M of the kernel.
         bandwidth: L.
+
+    Raises:
+        ValueError: L is not above 0, or not finite.
     """
+    _require_bandwidth(bandwidth)
     x = x - np.median(x, 0)
     apart = distances(x, x, matrix)
     norms = np.sqrt(np.maximum(((x @ matrix) * x).sum(1), 0))
@@ -90,13 +109,9 @@ class RecursiveFeatureMachine(ClassifierMixin, BaseEstimator):
             ValueError: an option is out of its range, there is one class alone, or samples are so far from each other
                 that the bandwidth tells none of them apart.
         """
-        for name, right, allowed in (
-            ("turns", self.turns >= 0, ">= 0"),
-            ("bandwidth", 0 < self.bandwidth < inf, "> 0, and finite"),
-            ("penalty", 0 <= self.penalty < inf, ">= 0, and finite"),
-        ):
-            if not right:
-                raise ValueError(f"{name} = {getattr(self, name)!r} is out of range: allowed is {allowed}")
+        require("turns", self.turns, self.turns >= 0, ">= 0")
+        _require_bandwidth(self.bandwidth)
+        require("penalty", self.penalty, 0 <= self.penalty < inf, ">= 0, and finite")
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, which = np.unique(y, return_inverse=True)

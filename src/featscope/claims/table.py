@@ -4,6 +4,7 @@ import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from io import StringIO
 from itertools import dropwhile
 from math import isfinite
 from pathlib import Path
@@ -100,7 +101,9 @@ def read_table(path: Path) -> list[Row]:
         ConfigError: the file cannot be read or a cell is not what its column takes; the message names the line.
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
+        if path.exists() and not (path.is_file() or path.is_fifo()):
+            raise ConfigError(f"{path} is no file: allowed is a CSV file in UTF-8, or the folder of a run")
+        lines = StringIO(path.read_text(encoding="utf-8-sig")).readlines()  # other ends of lines may stand in a cell
     except (OSError, ValueError) as error:
         why = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else "is not UTF-8 text"
         raise ConfigError(f"{path} {why}: allowed is a CSV file in UTF-8, or the folder of a run") from None

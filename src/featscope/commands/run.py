@@ -36,7 +36,7 @@ from featscope.runs.progress import Show
 from featscope.runs.stored import read_claims, read_trajectory
 from featscope.runs.twins import EqualReplicasError
 from featscope.runs.unfinished import is_unfinished
-from featscope.runs.workers import InterruptedRunError, Trainer, train_all
+from featscope.runs.workers import InterruptedRunError, Trainer, interruptible, train_all
 from featscope.studies import Study
 from featscope.system import refused_by_system
 from featscope.training import DivergedError
@@ -141,7 +141,7 @@ def execute(
     to_replace, arms = _written(out) if overwrite else None, [arm.name for arm in study.arms()]
     try:
         telling.event("began", study=study.name, out=str(out), arms=arms)
-        with telling.watched(out):
+        with interruptible(), telling.watched(out):
             outcome = run(study, settings, out, resume=resume, overwrite=overwrite, train=_telling(train, telling))
             while then is not None and (larger := then(study, outcome)) is not None:
                 telling.event("grew", arms=[arm.name for arm in larger.arms()])

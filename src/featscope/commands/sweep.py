@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Literal
 
@@ -10,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from featscope.axes import Axis, find_option, is_whole, numeric_options
+from featscope.axes import Axis, find_option, is_whole, numeric_options, points
 from featscope.commands.again import stored_study
 from featscope.commands.parsing import as_typed, name_and_options, typed_options
 from featscope.commands.run import execute, study_options, trainer
@@ -18,12 +19,14 @@ from featscope.options import ConfigError
 from featscope.runs import Settings
 from featscope.runs.execute import Outcome
 from featscope.runs.growing import grow
-from featscope.runs.programs import programs
 from featscope.runs.stored import read_plan
 from featscope.runs.workers import InterruptedRunError, in_worker
+from featscope.streams import Streams
 from featscope.studies import Study
+from featscope.studies.base import Arm
 from featscope.studies.judged_sweep import VERDICTS, JudgedSweep
 from featscope.studies.sweep import MOST_POINTS, Sweep
+from featscope.training.stack import apart, together
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,46 @@ def tell_points(study: Study, outcome: Outcome) -> None:
     print(study.story(outcome.runs, outcome.claims).found)
 
 
+def programs(arm: Arm, settings: Settings) -> str:
+    """How many programs the points of an arm run as, and why: those that differ in numbers are one, others apart.
+
+    Args:
+        arm: an arm with axes. Each of its points is built, for one replica; networks without a replica axis, which may
+            be large, are not.
+        settings: seed and device.
+    """
+    count = prod(len(axis.values) for axis in arm.over)
+    if count == 1:
+        return "1 point runs as one program."
+    if not arm.recipe.replica_axis:
+        return f"{count} points run as {count} programs: each is a network of its own, without a replica axis."
+    built = [
+        (at, recipe, recipe.build(Streams(settings.seed, range(1), settings.device)))
+        for at, recipe in points(arm.recipe, arm.over)
+    ]
+    experiments = [experiment for *_, experiment in built]
+    schedules = [(recipe.steps, recipe.probe_every) for _, recipe, _ in built]
+    groups = together(experiments, schedules)
+    if len(groups) == 1:
+        return f"{count} points run as one program."
+    program_of = {place: n for n, group in enumerate(groups) for place in group}
+    reasons: dict[str, str] = {}
+    for axis in arm.over:
+        for one, (at, _, _) in enumerate(built):
+            others = (two for two in range(one) if _differ_only_in(axis.name, at, built[two][0]))
+            split = next((two for two in others if program_of[one] != program_of[two]), None)
+            if split is not None:
+                same_schedule = schedules[one] == schedules[split]
+                why = apart(experiments[one], experiments[split]) if same_schedule else "changes how long it goes on"
+                reasons.setdefault(axis.name, why)
+                break
+    return (
+        f"{count} points run as {len(groups)} programs: "
+        + "; ".join(f"{name} {why}" for name, why in reasons.items())
+        + "."
+    )
+
+
 def _closer(study: Study, outcome: Outcome) -> Study | None:
     """The sweep with the points at which to look next; None where nothing more is to be found, or may be."""
     assert isinstance(study, JudgedSweep)
@@ -154,3 +197,7 @@ def _how_many_programs(study: Sweep, settings: Settings) -> str:
         return in_worker(say) if settings.device == "cpu" else say()
     except InterruptedRunError:
         raise KeyboardInterrupt from None
+
+
+def _differ_only_in(name: str, one: dict[str, float], other: dict[str, float]) -> bool:
+    return {key for key in one if one[key] != other[key]} == {name}

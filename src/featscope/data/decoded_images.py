@@ -2,6 +2,7 @@
 
 import gzip
 import zlib
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,7 @@ def _read(source: str, file: Path, dimensions: int) -> NDArray[np.uint8]:
         raise source_error(source, "readable idx files", f"{file.name}: {error}. Download it again.") from None
     head = 4 + 4 * dimensions
     shape = np.frombuffer(raw[4:head], ">u4").astype(int) if len(raw) >= head else np.zeros(dimensions, int)
-    if raw[:4] != bytes([0, 0, 8, dimensions]) or len(raw) != head + shape.prod():
+    size = prod(map(int, shape))  # which may be beyond 64 bits
+    if raw[:4] != bytes([0, 0, 8, dimensions]) or not size or len(raw) != head + size:
         raise source_error(source, f"idx files of {dimensions} axes of bytes", f"{file.name} is not one.")
     return np.frombuffer(raw, np.uint8, offset=head).reshape(tuple(shape))

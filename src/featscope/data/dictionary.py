@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featscope.data.frames import orthonormal_columns
 from featscope.options import require, require_word
 from featscope.streams import Draws
 
@@ -118,8 +119,12 @@ class DictionarySource(nn.Module):
         self.options = options
         frame = None
         if options.dimension:
-            drawn = draws.normal(options.dimension, options.patterns, dtype=torch.float64)
-            frame = drawn / drawn.norm(dim=1, keepdim=True) if options.incoherent else torch.linalg.qr(drawn)[0]
+            shape = options.dimension, options.patterns
+            if options.incoherent:
+                drawn = draws.normal(*shape, dtype=torch.float64)
+                frame = drawn / drawn.norm(dim=1, keepdim=True)
+            else:
+                frame = orthonormal_columns(draws, *shape)
         self.register_buffer("dictionary", None if frame is None else frame.float(), persistent=False)
         hidden = VECTORS if options.labels == "hidden" else 0
         self.register_buffer("vectors", draws.coins(hidden, options.relevant) if hidden else draws.coins(0, 1))

@@ -1,7 +1,8 @@
 """Labelled images of several domains: photographs and sketches of the same classes, say."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
 from mimetypes import guess_type
@@ -14,7 +15,7 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from featscope.data.decoding import image_suffixes, in_colour, is_turned
-from featscope.data.encoded_images import EncodedImages, joined, require_whole
+from featscope.data.encoded_images import EncodedImages, joined, require_whole, source_error
 from featscope.data.file_stamps import stamp
 from featscope.options import ConfigError, MissingExtraError
 
@@ -52,12 +53,12 @@ class DomainImages:
         self.class_names, self.domain_names = tuple(class_names), tuple(domain_names)
         self.pixels, self.fingerprint = pixels, fingerprint
         if not 2 <= len(self.domain_names) <= _MOST_DOMAINS:
-            raise _error(f"images of 2 to {_MOST_DOMAINS} domains", f"There are {len(self.domain_names)}.")
+            raise _UnfitError(f"images of 2 to {_MOST_DOMAINS} domains", f"There are {len(self.domain_names)}.")
         if len(self.class_names) < 2:
-            raise _error("images of two classes or more", "All are of one.")
+            raise _UnfitError("images of two classes or more", "All are of one.")
         for index, name in enumerate(self.domain_names):
             if len(chosen := torch.nonzero(domains == index)) < 5:
-                raise _error("5 images of each domain or more", f"{name!r} has {len(chosen)}.")
+                raise _UnfitError("5 images of each domain or more", f"{name!r} has {len(chosen)}.")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -90,17 +91,16 @@ def open_domains(folder: str, side: int = 0) -> DomainImages:
         MissingExtraError: parquet files need the extra 'images'.
     """
     root = Path(os.path.expanduser(folder))
-    if not root.is_dir():
-        allowed = "a folder of images of several domains"
-        raise ConfigError(f"data = {folder[:200]!r} is out of range: allowed is {allowed}. There is none.")
+    if not os.path.isdir(root):
+        raise source_error(folder, "a folder of images of several domains", "There is none.")
     root = root.resolve()
-    stored = _stored(folder, root, stamp(root, [*root.rglob("*.parquet")] or root.glob("*/*/*")))
 
     def pixels(index: Int[Tensor, " chosen"]) -> UInt8[Tensor, "chosen 3 height width"]:
-        found = [_decoded(stored.encoded(i), i, side) for i in index.tolist()]
-        if len(sizes := {tuple(one.shape) for one in found}) > 1:
-            raise _error("images of one size", f"There are {sorted(sizes)[:3]} among others. Resize them.")
-        return torch.stack(found)
+        with _of(folder):
+            found = [_decoded(stored.encoded(i), i, side) for i in index.tolist()]
+            if len(sizes := {tuple(one.shape) for one in found}) > 1:
+                raise _UnfitError("images of one size", f"There are {sorted(sizes)[:3]} among others. Resize them.")
+            return torch.stack(found)
 
     def fingerprint() -> bytes:
         state = blake2b(f"{side}".encode() if side else b"", digest_size=32)
@@ -111,7 +111,9 @@ def open_domains(folder: str, side: int = 0) -> DomainImages:
             state.update(blake2b(data, digest_size=16, person=shown).digest())
         return state.digest()
 
-    return DomainImages(*stored[:4], pixels, fingerprint)
+    with _of(folder):
+        stored = _stored(folder, root, stamp(root, [*root.rglob("*.parquet")] or root.glob("*/*/*")))
+        return DomainImages(*stored[:4], pixels, fingerprint)
 
 
 @lru_cache(maxsize=2)
@@ -132,13 +134,17 @@ def _from_parquet(folder: str, root: Path, files: Sequence[Path]) -> _Stored:
         tables = {str(file.relative_to(root)): pq.read_table(file) for file in files}
         table = joined(folder, tables)
     except (pa.ArrowException, OSError) as error:
-        raise _error("readable parquet files of one layout", f"{str(error)[:200]}. Download them again.") from None
+        raise _UnfitError("readable parquet files of one layout", f"{str(error)[:200]}. Download them again.") from None
     if "domain" not in table.column_names:
         found = ", ".join(table.column_names)
-        raise _error("a table with a column domain", f"It has {found}. Rename the column.")
+        raise _UnfitError("a table with a column domain", f"It has {found}. Rename the column.")
     images = EncodedImages.from_table(folder, table)  # checks images and labels
+    kind = table.column("domain").type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)):
+        raise _UnfitError("domains that are texts or whole numbers", f"The column has {kind}. Write names in it.")
     if missing := table.column("domain").null_count:
-        raise _error("a domain for each image", f"{missing} are null. Leave these images out.")
+        raise _UnfitError("a domain for each image", f"{missing} are null. Leave these images out.")
     places: dict[Any, Path] = {}
     for file, part in tables.items():
         for domain in part.column("domain").unique().to_pylist():
@@ -146,7 +152,7 @@ def _from_parquet(folder: str, root: Path, files: Sequence[Path]) -> _Stored:
             place = place.parent if place.name in _SPLITS else place
             if (first := places.setdefault(domain, place)) != place:
                 cure = f"{domain!r} is in {first} and in {place}. Name a folder that has one of them alone."
-                raise _error("a folder that holds one data set, and a domain in one place", cure)
+                raise _UnfitError("a folder that holds one data set, and a domain in one place", cure)
     column = [str(value) for value in table.column("domain").to_pylist()]
     names = sorted(set(column))
     domains = torch.tensor([names.index(name) for name in column])
@@ -159,20 +165,20 @@ def _from_folders(folder: str, root: Path) -> _Stored:
     files = {name: [f for f in sorted((root / name).glob("*/*")) if not _hidden(f.parent, f)] for name in names}
     if flat := [file for name in names for file in sorted((root / name).glob("*")) if _is_called_image(file)]:
         cure = f"{flat[0].relative_to(root)} lies in no class. Move it into one, or out of the folder."
-        raise _error("images alone in DOMAIN/CLASS", cure)
+        raise _UnfitError("images alone in DOMAIN/CLASS", cure)
     if strange := [file for name in names for file in files[name] if not _is_image(file)]:
         which = "a folder" if strange[0].is_dir() else "no image that can be read"
         cure = f"{strange[0].relative_to(root)} is {which}. Move its images to DOMAIN/CLASS, or it out of the folder."
-        raise _error("images alone in DOMAIN/CLASS", cure)
+        raise _UnfitError("images alone in DOMAIN/CLASS", cure)
     names = [name for name in names if files[name]]
     if not names:
-        raise _error("a folder with parquet files, or with DOMAIN/CLASS/*.jpg", f"{folder[:200]!r} has neither.")
+        raise _UnfitError("a folder with parquet files, or with DOMAIN/CLASS/*.jpg", f"{folder[:200]!r} has neither.")
     of_each = {name: {file.parent.name for file in files[name]} for name in names}
     classes = sorted(set.union(*of_each.values()))
     for name in names:
         if lacking := sorted({*classes} - of_each[name]):
             cure = f"{name!r} has none of {', '.join(lacking[:5])}. Give a class one name in all domains."
-            raise _error("the same classes in each domain", cure)
+            raise _UnfitError("the same classes in each domain", cure)
     every = [(d, file) for d, name in enumerate(names) for file in files[name]]
     labels = torch.tensor([classes.index(file.parent.name) for _, file in every])
     domains = torch.tensor([domain for domain, _ in every])
@@ -213,11 +219,24 @@ def _decoded(data: bytes, i: int, side: int) -> UInt8[Tensor, "3 height width"]:
     try:
         opened = in_colour(data)
     except Exception as error:  # of many kinds: of the file, of each format, and of images meant to fill memory
-        raise _error("images that can be decoded", f"Image {i} cannot ({str(error)[:200]}).") from None
+        raise _UnfitError("images that can be decoded", f"Image {i} cannot ({str(error)[:200]}).") from None
     if side and opened.size != (side, side):
         opened = opened.resize((side, side), Image.Resampling.BILINEAR)
     return torch.from_numpy(np.array(opened)).permute(2, 0, 1)
 
 
-def _error(allowed: str, cure: str) -> ConfigError:
-    return ConfigError(f"data is out of range: allowed is {allowed}. {cure}")
+class _UnfitError(ConfigError):
+    """Images that are no data set of domains; which folder they are of `_of` adds."""
+
+    def __init__(self, allowed: str, cure: str) -> None:
+        super().__init__(f"data is out of range: allowed is {allowed}. {cure}")
+        self.allowed, self.cure = allowed, cure
+
+
+@contextmanager
+def _of(folder: str) -> Iterator[None]:
+    """Say of errors within which folder they are of."""
+    try:
+        yield
+    except _UnfitError as error:
+        raise source_error(folder, error.allowed, error.cure) from None

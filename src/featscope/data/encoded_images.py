@@ -215,17 +215,26 @@ def joined(source: str, tables: Mapping[str, "pa.Table"]) -> "pa.Table":
     return pa.concat_tables([*tables.values()], promote_options="default")
 
 
-def require_trained_on(source: str, trained_on: Sequence[str], labels: Int[Tensor, " image"]) -> None:
-    """Raise `ConfigError` where an image that is tested on has a label of no class that is trained on.
+def require_trained_on(source: str, trained_on: Int[Tensor, " other"], labels: Int[Tensor, " image"]) -> None:
+    """Raise `ConfigError` where an image that is tested on has a label that none has that is trained on.
 
     Args:
         source: where the images came from, for messages.
-        trained_on: names of the classes that are.
+        trained_on: labels of the images that are.
         labels: of the images that are tested on.
     """
-    if (wrong := int(labels.max())) >= len(trained_on):
-        allowed = f"test images of the {len(trained_on)} classes that are trained on"
-        raise source_error(source, allowed, f"One has the label {wrong}. Leave such images out.")
+    known = {*trained_on.unique().tolist()}
+    if wrong := sorted({*labels.unique().tolist()} - known):
+        allowed = f"test images of the {len(known)} classes that are trained on"
+        raise source_error(source, allowed, f"One has the label {wrong[0]}. Leave such images out.")
+
+
+def require_one_size(source: str, one: Sequence[int], other: Sequence[int]) -> None:
+    """Raise `ConfigError` unless images that are trained and tested on have one shape, ``[channel, height, width]``."""
+    if tuple(one) != tuple(other):
+        said = f"{one[-2]} x {one[-1]} and {other[-2]} x {other[-1]}"
+        cure = f"They have {said} pixels. Name the side that all are brought to, or resize them."
+        raise source_error(source, "images of one size to train and to test on", cure)
 
 
 def require_same_names(source: str, named: Mapping[str, Sequence[str]]) -> None:
@@ -247,10 +256,13 @@ def require_same_names(source: str, named: Mapping[str, Sequence[str]]) -> None:
 
 
 def _names(table: "pa.Table") -> tuple[str, ...]:
-    """Names of classes as the Hub writes them; none where they are not there."""
+    """Names of classes as the Hub writes them; none where they are not there, or cannot be read."""
     from datasets import ClassLabel, Features
 
-    features = Features.from_arrow_schema(table.schema)
+    try:
+        features = Features.from_arrow_schema(table.schema)
+    except Exception:  # of many kinds: damaged JSON, features of a later version
+        return ()
     label = next((features[name] for name in _LABEL_COLUMNS if name in features), None)
     return tuple(label.names) if isinstance(label, ClassLabel) else ()
 

@@ -44,7 +44,7 @@ class ImagePool:
             self._made, self.labels, self.classes = made.pixels, made.labels, len(SHAPES)
         else:
             trained_on, self._split = (open_split(source, name, side) for name in ("train", split))
-            require_trained_on(source, trained_on.class_names, self._split.labels)
+            require_trained_on(source, trained_on.labels, self._split.labels)
             require_same_names(source, {"train": trained_on.class_names, split: self._split.class_names})
             self.labels, self.classes = self._split.labels, len(self._split.class_names)
 

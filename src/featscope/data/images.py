@@ -9,7 +9,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from featscope.data.encoded_images import require_same_names, require_trained_on
+from featscope.data.encoded_images import require_one_size, require_same_names, require_trained_on
 from featscope.data.shapes import COLOURS, SHAPES, draw_shapes
 from featscope.data.splits import open_split
 from featscope.options import ConfigError, require
@@ -118,10 +118,12 @@ class Images(Sizes):
             return ImageSource(drawn(train, side, draws), drawn(test, side, draws), SHAPES, COLOURS)
         chosen: list[ImageSet] = []
         class_names: tuple[str, ...] = ()
+        trained_on = torch.empty(0, dtype=torch.long)
         for split, wanted in (("train", train), ("test", test)):
             images = open_split(self.source, split, side)
-            if split == "test":
-                require_trained_on(self.source, class_names, images.labels)
+            if split == "train":
+                trained_on = images.labels
+            require_trained_on(self.source, trained_on, images.labels)
             require_same_names(self.source, {"train": class_names, split: images.class_names})
             class_names = images.class_names if split == "train" else class_names
             available = len(images.labels)
@@ -130,6 +132,7 @@ class Images(Sizes):
             index = draws.choice(available, wanted or available)[0].cpu()
             parts = images.pixels(index), images.labels[index]
             chosen.append(ImageSet(*(part.to(draws.device) for part in parts)))
+        require_one_size(self.source, chosen[0].pixels.shape[1:], chosen[1].pixels.shape[1:])
         return ImageSource(chosen[0], chosen[1], class_names)
 
 

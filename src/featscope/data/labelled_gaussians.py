@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from featscope.data.frames import orthonormal_columns
 from featscope.numbers import running_sum
 from featscope.options import require
 from featscope.streams import Draws
@@ -27,8 +28,8 @@ class LabelledBatch(NamedTuple):
 
 
 def orthonormal(draws: Draws, dimension: int, count: int) -> Float[Tensor, "replica direction input"]:
-    """``count`` random orthonormal directions, float64."""
-    return torch.linalg.qr(draws.normal(dimension, count, dtype=torch.float64))[0].mT.contiguous()
+    """``count`` random orthonormal directions, float64, see `orthonormal_columns`."""
+    return orthonormal_columns(draws, dimension, count).mT.contiguous()
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,17 @@ def class_sizes(classes: int, largest: int, ratio: float) -> list[int]:
     """The exponential profile n_k = ⌊n_max ρ^(-k/(C-1))⌋ of CIFAR10-LT and CIFAR100-LT (Cao et al. 2019).
 
     Args:
-        classes: C, at least 2.
+        classes: C, 2 or more.
         largest: images of the first class, n_max.
-        ratio: ρ, the first class's size over the last's.
+        ratio: ρ, the first class's size over the last's, 1 or more.
 
     Raises:
-        ConfigError: the last class would have no image.
+        ConfigError: there are fewer than two classes, the last class would have no image, or more than the first.
     """
+    if classes < 2:
+        raise ConfigError(f"classes = {classes} is out of range: allowed are 2 or more, a largest and a smallest.")
+    if not ratio >= 1:
+        raise ConfigError(f"imbalance = {ratio:g} is out of range: allowed is >= 1. The first class is the largest.")
     if largest < ratio:
         raise ConfigError(
             f"imbalance = {ratio:g} is out of range: allowed is at most {largest}, the images of the largest class, or "

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featscope.data.frames import orthonormal_columns
 from featscope.data.projected_noise import Seen, Slope, projected_noise
 from featscope.kernels import multiply
 from featscope.options import ConfigError, require
@@ -55,7 +56,7 @@ class PatchFeatures:
 
     def build(self, draws: Draws) -> "PatchSource":
         """A source with a random frame of features for each replica."""
-        frame = torch.linalg.qr(draws.normal(self.input_dim, 2, dtype=torch.float64))[0].float()
+        frame = orthonormal_columns(draws, self.input_dim, 2).float()
         amplitude = torch.tensor([self.strong, self.weak], device=draws.device).repeat(draws.replicas, 1)
         one = torch.ones(draws.replicas, device=draws.device)
         shape = (self.patches, self.feature_patches, self.both)

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
+from featscope.options import ConfigError
 from featscope.streams import Draws
 
 SIZE = 32
@@ -65,7 +66,15 @@ def draw_shapes(
 
     Returns:
         the images, the class of each (an index into `SHAPES`), its colour (an index into `COLOURS`).
+
+    Raises:
+        ConfigError: labels are not one for each image, or one is no index into `SHAPES`.
     """
+    if labels is not None and (labels.shape != (count,) or not ((labels >= 0) & (labels < len(SHAPES))).all()):
+        raise ConfigError(
+            f"labels have shape {list(labels.shape)} and values {labels.unique().tolist()}: allowed are [{count}], one "
+            f"for each image, and 0 to {len(SHAPES) - 1}."
+        )
     u = draws.uniform(count, 14)[0]
     if labels is None:
         labels = (u[:, 0] * len(SHAPES)).long()

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from scipy.linalg import hadamard
 from torch import Tensor, nn
 
+from featscope.data.frames import orthonormal_columns
 from featscope.kernels import multiply
 from featscope.numbers import Number, per_replica
 from featscope.options import require, require_word
@@ -93,7 +94,7 @@ class SparseCoding:
             columns = draws.choice(self.input_dim, self.features)
             dictionary = basis.mT[columns].mT / sqrt(self.input_dim)
         elif self.dictionary == "qr":
-            dictionary = torch.linalg.qr(draws.normal(self.input_dim, self.features, dtype=torch.float64))[0].float()
+            dictionary = orthonormal_columns(draws, self.input_dim, self.features).float()
         else:
             eye = torch.eye(self.input_dim, self.features, device=draws.device)
             dictionary = eye.expand(draws.replicas, -1, -1)

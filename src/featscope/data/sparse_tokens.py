@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from featscope.data.frames import orthonormal_columns
 from featscope.data.projected_noise import ProjectedInputs
 from featscope.numbers import per_replica
 from featscope.options import ConfigError, require
@@ -35,6 +36,10 @@ class TokenPairs(NamedTuple):
     y: Float[Tensor, "replica batch *token input"]
     codes_x: Float[Tensor, "replica batch feature"]
     codes_y: Float[Tensor, "replica batch feature"]
+
+    def double(self) -> "TokenPairs":
+        """The same in float64."""
+        return TokenPairs(*(part.double() for part in self))
 
 
 class UnmixedPairs(NamedTuple):
@@ -95,7 +100,7 @@ class SparseTokens:
 
     def build(self, draws: Draws) -> "SparseTokensSource":
         """A source with one orthonormal frame a replica, taken from ``draws``."""
-        frame = torch.linalg.qr(draws.normal(self.input_dim, self.features, dtype=torch.float64))[0].float()
+        frame = orthonormal_columns(draws, self.input_dim, self.features).float()
         frequency = torch.ones(self.features, device=draws.device)
         frequency[self.features - self.minority :] = self.eps_min
         if self.frequencies:

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featscope.data.frames import orthonormal_columns
 from featscope.options import require
 from featscope.streams import Draws
 
@@ -71,8 +72,7 @@ class TaskFeatures:
 
     def build(self, draws: Draws) -> "TaskFeatureSource":
         """The source, with a dictionary drawn."""
-        m, _ = torch.linalg.qr(draws.normal(self.features, self.features, dtype=torch.float64))
-        return TaskFeatureSource(self, m)
+        return TaskFeatureSource(self, orthonormal_columns(draws, self.features, self.features))
 
 
 class TaskFeatureSource(nn.Module):

@@ -4,6 +4,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from numbers import Integral
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -117,11 +118,11 @@ class Monitor:
         done: int = 0,
     ) -> None:
         for name, value, right, allowed in (
-            ("samples", samples, samples >= 2, ">= 2"),
-            ("neighbours", neighbours, neighbours >= 1, ">= 1"),
-            ("share", share, 0 < share <= 1, "> 0 and <= 1"),
-            ("every", every, every is None or every >= 1, ">= 1"),
-            ("done", done, done >= 0, ">= 0"),
+            ("samples", samples, _is_whole(samples, 2), "a whole number >= 2"),
+            ("neighbours", neighbours, _is_whole(neighbours, 1), "a whole number >= 1"),
+            ("share", share, isinstance(share, int | float) and 0 < share <= 1, "> 0 and <= 1"),
+            ("every", every, every is None or _is_whole(every, 1), "a whole number >= 1"),
+            ("done", done, _is_whole(done, 0), "a whole number >= 0"),
         ):
             if not right:
                 raise ConfigError(f"Monitor.{name} = {value!r} is out of range: allowed is {allowed}")
@@ -366,6 +367,10 @@ class Monitor:
         self._try(
             lambda folder: folder.write_json("environment.json", {**self._environment, "seconds": self._pace.elapsed})
         )
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def _wait_for_training(model: nn.Module) -> None:

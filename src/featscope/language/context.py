@@ -96,6 +96,13 @@ class Context:
             other._ends = set(self._ends)
             return other
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Contexts are not stored."""
+        raise ConfigError(
+            "a context cannot be pickled or saved, as it holds a model and what it read: keep the document, and read "
+            "it again"
+        )
+
     def __deepcopy__(self, memo: Any) -> "Context":
         """The same: the model is not copied."""
         return copy.copy(self)

@@ -115,7 +115,8 @@ def require_decoder(model: Any) -> None:
     if not isinstance(model, PreTrainedModel):
         raise ConfigError(
             f"model = {name} is no transformers model: allowed is a PreTrainedModel. Unwrap it first "
-            "(model._orig_mod of a compiled one, model.get_base_model() of an adapter)"
+            "(model._orig_mod of a compiled one, model.get_base_model() of one with LoRA; prompts and prefixes that "
+            "were learned would be lost, and cannot be read in part)"
         )
     if model.config.is_encoder_decoder:
         raise ConfigError(f"model = {name} is an encoder-decoder: allowed is a decoder, such as Llama")

@@ -4,6 +4,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ _ALLOWED = (
 _STRAIGHT = str.maketrans("\u2018\u2019\u02bc\u201c\u201d", "'''\"\"")
 _OTHER_FORMS = ("<wide>", "<narrow>", "<compat>", "<noBreak>")
 _ENDS_SHORT = re.compile(r"\.[^\W\d]\.")  # read backwards: an abbreviation, which goes on as U.S. does in U.S.A.
+_LOOK = 16  # characters that may tell whether a word or number goes on
+_GROUP = 3  # digits between commas
 _TIME = re.compile(r"(?<!\w)\d{1,2}:(?!00)\d\d(?!\w)")
 _UNPARTED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
@@ -78,13 +81,14 @@ def _usual(character: str) -> str:
 def _stands_in(text: str, answer: str) -> bool:
     """Whether ``answer`` is somewhere in ``text`` where no word or number goes on before or behind it.
 
-    The number .5 is in 0.5, and not in 10.5; 10 is not in 10:30, and 3 is in 3:00; U.S. is not in U.S.A.
+    The number .5 is in 0.5, and not in 10.5; 10 is not in 10:30, and 3 is in 3:00; U.S. is not in U.S.A. A comma is
+    within a number where at most three digits stand on either side: 500 is not in 1,500, and 1234 is in 1234,5678.
     """
     times = [found.span() for found in _TIME.finditer(text)]
     starts = (found.start() for found in re.finditer(f"(?={re.escape(answer)})", text))
     zero = "0" if re.match(r"\.\d", answer) else ""
     for start in starts:
-        before, behind = text[max(0, start - 3) : start][::-1], text[start + len(answer) :][:2]
+        before, behind = text[max(0, start - _LOOK) : start][::-1], text[start + len(answer) :][:_LOOK]
         alone = not _goes_on(before, answer) or (before[:1] == zero and not _goes_on(before[1:], zero))
         ends_short = bool(_ENDS_SHORT.match(answer[::-1])) and behind[:1].isalpha()
         end = start + len(answer)
@@ -98,10 +102,21 @@ def _goes_on(beyond: str, inside: str) -> bool:
     """Whether a word or number that ends with ``inside[0]`` goes on with ``beyond[0]``, both read away from there."""
     if not beyond or not inside:
         return False
+    if beyond[0] == "_" and not any(map(_of_word, beyond.lstrip("_")[:1])):
+        return False  # Markdown's _emphasis_
     parted = ((inside, beyond), (beyond, inside))
-    return (_of_word(inside[0]) and _of_word(beyond[0])) or any(
-        one[0].isdigit() and other[0] in ".," and other[1:2].isdigit() for one, other in parted
-    )
+    return (_of_word(inside[0]) and _of_word(beyond[0])) or any(_parts_a_number(*sides) for sides in parted)
+
+
+def _parts_a_number(one: str, other: str) -> bool:
+    """Whether ``other`` begins with the point or comma of a number of which ``one`` has digits."""
+    digits = _digits(one), _digits(other[1:])
+    return min(digits) > 0 and (other[0] == "." or (other[0] == "," and max(digits) <= _GROUP))
+
+
+def _digits(text: str) -> int:
+    """How many digits it begins with."""
+    return sum(1 for _ in takewhile(str.isdigit, text))
 
 
 def _of_word(character: str) -> bool:

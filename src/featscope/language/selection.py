@@ -21,6 +21,27 @@ Pool = Literal["avg", "max", "none"]
 Row = Literal["last", "window", "middle", "largest"]
 
 
+class Forcing:
+    """Base of selectors with a window of last tokens and other places that are kept in any case."""
+
+    window: int
+    force_keep: Sequence[int]
+
+    @property
+    def always_kept(self) -> tuple[int, ...]:
+        """Places kept in any case, from the prompt's first token, or its last if negative."""
+        return (*range(-self.window, 0), *self.force_keep)
+
+    @property
+    def keeps_last(self) -> bool:
+        """Whether the prompt's last token is kept in any case."""
+        return -1 in self.always_kept
+
+    def forced(self) -> int:
+        """How many tokens it keeps in any case."""
+        return len({*self.always_kept})
+
+
 def require_window(options: Any) -> None:
     """Raise `ConfigError` unless ``options`` keep a window of last tokens, and more."""
     most = options.keep if isinstance(options.keep, int) else None

@@ -354,6 +354,7 @@ def _require_room(options: TunePrompt, model: PreTrainedModel, lengths: Sequence
     require(options, "layers", known, f"0 to {count - 1}, the model's layers")
     shortest, longest, context = min(lengths), max(lengths), context_of(model)
     room = longest if context is None else context - options.max_new_tokens
+    require(options, "max_new_tokens", room > 0, f"< {context}, the tokens that the model reads")
     where = f"{options.max_new_tokens} of which are new; example {lengths.index(longest) + 1} has {longest}"
     fine = f"prompts of at most {room} tokens, as the model reads {context}, {where}"
     require(options, "data", longest <= room, fine)

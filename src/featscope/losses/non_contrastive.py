@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featscope.losses.similarity import of_length_one, require_rows, stop_gradient
-from featscope.numbers import as_written, per_replica, wide
+from featscope.numbers import as_written, per_replica, require_tensor, wide
 from featscope.options import require, require_word
 
 Normalization = Literal["batch", "l2", "none"]
@@ -52,15 +52,17 @@ class NonContrastive:
         """The loss of each replica.
 
         Raises:
-            ValueError: prediction and target differ in shape or are empty, or a batch of one sample is to be normalised
-                over itself.
+            ValueError: prediction and target differ in shape, are empty or no matrices, or a batch of one sample is to
+                be normalised over itself.
         """
+        require_tensor(prediction)
+        require_tensor(target)
         if prediction.shape != target.shape:
             raise ValueError(
                 f"prediction and target have shapes {list(prediction.shape)} and {list(target.shape)}: expected one "
                 "shape, as each row of one is compared with the row in the same place of the other"
             )
-        if self.normalization == "batch" and prediction.shape[-2] < 2:
+        if self.normalization == "batch" and prediction.ndim > 1 and prediction.shape[-2] < 2:
             raise ValueError(
                 f"the batch has {prediction.shape[-2]} samples: expected two or more with normalization = 'batch', as "
                 "an output has no variance over fewer. Let the loader leave out a last batch of one: drop_last=True"

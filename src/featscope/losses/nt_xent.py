@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from featscope.losses.processes import gathered, others, require_equal
 from featscope.losses.similarity import of_length_one, require_pairs, require_rows
-from featscope.numbers import as_written, wide
+from featscope.numbers import as_written, require_tensor, wide
 from featscope.options import require
 
 
@@ -52,6 +52,7 @@ class NTXent:
             ValueError: processes have batches of different sizes, the two halves of the pairs differ in theirs, or the
                 batch is empty.
         """
+        require_tensor(anchor)
         if others():
             with as_written(anchor.device):
                 return self._among_processes(anchor, positive)
@@ -92,6 +93,7 @@ class NTXent:
         Raises:
             ValueError: the two halves of the pairs differ in shape, or are empty.
         """
+        require_tensor(anchor)
         with as_written(anchor.device):
             views = self._measured(anchor, positive)
             similarity = views @ views.mT / self.temperature

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from featscope.losses.processes import gathered, others, require_equal
 from featscope.losses.similarity import require_rows
-from featscope.numbers import Number, in_double, per_replica
+from featscope.numbers import Number, in_double, per_replica, require_tensor
 from featscope.options import ConfigError, require, require_word
 
 
@@ -69,6 +69,7 @@ class NuclearNorm:
             ConfigError: there is a warm-up, and no step is given.
             ValueError: the batch is empty, or processes that gather have batches of different sizes, or of replicas.
         """
+        require_tensor(features)
         if self.warmup and step is None:
             raise ConfigError(f"NuclearNorm.warmup = {self.warmup} needs the step: call it as penalty(features, step)")
         if step is not None and step < self.warmup:

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from featscope.numbers import require_tensor
+
 _CURE = (
     "a pair of representations, with and without the pruned weights, was given where one tensor is wanted: only a loss "
     "of inner products such as InfoNCE takes it. For a head or any other loss, prune with gradient='straight-through' "
@@ -46,9 +48,12 @@ def require_pairs(anchor: Representations, positive: Representations) -> None:
     """See that each anchor has a positive of its own; replicas may share theirs.
 
     Raises:
+        TypeError: one is no tensor.
         ValueError: shapes differ.
     """
     one, other = (part.dense if isinstance(part, Masked) else part for part in (anchor, positive))
+    require_tensor(one)
+    require_tensor(other)
     if one.shape[-2:] != other.shape[-2:]:
         raise ValueError(
             f"anchor and positive have shapes {list(one.shape)} and {list(other.shape)}: expected one shape, as each "
@@ -60,8 +65,10 @@ def require_rows(name: str, rows: Representations) -> None:
     """See that what is called ``name`` has rows: a mean over none of them is NaN, without a word.
 
     Raises:
+        TypeError: it is no tensor.
         ValueError: it has none, or is no matrix.
     """
+    require_tensor(rows)
     shape = (rows.dense if isinstance(rows, Masked) else rows).shape
     if len(shape) < 2:
         raise ValueError(f"{name} has shape {list(shape)}: expected [batch, neuron]")

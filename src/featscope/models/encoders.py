@@ -198,7 +198,7 @@ class _MaxPool(nn.Module):
         self, x: Float[Tensor, "batch channel height width"]
     ) -> Float[Tensor, "batch channel half_height half_width"]:
         if suits(x.detach()) and x.is_contiguous() and min(x.shape[2:]) > 1:
-            from featscope.kernels.pools import largest
+            from featscope.kernels.max_pool import largest
 
             return largest(x)
         return max_pool2d(x, 2)

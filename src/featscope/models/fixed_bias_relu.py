@@ -51,7 +51,7 @@ class FixedBiasReLUNetwork(nn.Module):
     Args:
         weight: w_i.
         readout: a_i.
-        bias: b_i.
+        bias: b_i, which is taken off.
     """
 
     replica_axis = True

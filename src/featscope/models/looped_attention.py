@@ -5,11 +5,13 @@
 The dissertation declares Q and P of size d x d; with the examples' y they are (d + 1) x (d + 1).
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from featscope.options import ConfigError
 
 Mask = Literal["query", "query-and-itself", "causal"]
 """Who attends to whom: the query to all examples (the dissertation's), the query to itself, too, or every token to
@@ -17,7 +19,13 @@ itself and all before it."""
 
 
 def attention_mask(kind: Mask, tokens: int) -> Float[Tensor, "row token"]:
-    """The last rows of M, float64; tokens of the others attend to nothing."""
+    """The last rows of M, float64; tokens of the others attend to nothing.
+
+    Raises:
+        ConfigError: there is no mask of that name.
+    """
+    if kind not in get_args(Mask):
+        raise ConfigError(f"kind = {kind!r} is out of range: allowed is 'query', 'query-and-itself' or 'causal'.")
     if kind == "causal":
         return torch.ones(tokens, tokens, dtype=torch.float64).tril()
     mask = torch.ones(1, tokens, dtype=torch.float64)

@@ -26,7 +26,14 @@ from featscope.probes.collapse import (
     uniformity,
 )
 from featscope.probes.cosine_map import placed
-from featscope.probes.firing import cosine_to_noise, false_firing, firing_rate, missed_firing, moved_by_noise
+from featscope.probes.firing import (
+    cosine_to_noise,
+    false_firing,
+    firing_rate,
+    missed_firing,
+    moved_by_noise,
+    wrong_firing,
+)
 from featscope.probes.fourier import (
     matrix_power_spectrum,
     peak_frequency,
@@ -91,4 +98,5 @@ __all__ = [
     "spread",
     "standardised",
     "uniformity",
+    "wrong_firing",
 ]

@@ -8,14 +8,16 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from featscope.numbers import as_written, in_double, unit_vectors
+from featscope.probes.shapes import require_matrix, require_partners
 
 
 def alignment(
     weight: Float[Tensor, "*replica neuron input"], dictionary: Float[Tensor, "*replica input feature"]
 ) -> Float[Tensor, "*replica neuron feature"]:
     """Cosines <w_i, M_j>/||w_i|| of neurons and (orthonormal) features; 0 for a neuron without weights."""
+    norm = _norm(weight)[..., None]
     with as_written(weight.device):
-        return (weight @ dictionary) / _norm(weight)[..., None]
+        return (weight @ dictionary) / norm
 
 
 def feature_energy(cosines: Float[Tensor, "*replica neuron feature"]) -> Float[Tensor, "*replica neuron"]:
@@ -29,7 +31,12 @@ def singletons(cosines: Float[Tensor, "*replica neuron feature"]) -> Bool[Tensor
 
 
 def coverage(cosines: Float[Tensor, "*replica neuron feature"]) -> Float[Tensor, "*replica"]:
-    """The share of features that are held by at least one singleton neuron; NaN where a cosine is NaN."""
+    """The share of features that are held by at least one singleton neuron; NaN where a cosine is NaN.
+
+    Raises:
+        ValueError: cosines are a vector.
+    """
+    require_matrix("cosines", cosines, "[neuron, feature]")
     return (cosines.square() > 0.5).any(-2).float().mean(-1).where(~cosines.isnan().any(-1).any(-1), nan)
 
 
@@ -50,10 +57,11 @@ def lucky(
 def members(cosines: Float[Tensor, "*replica neuron feature"]) -> Bool[Tensor, "*replica neuron feature"]:
     """Which features belong to a neuron: those with at least half of its largest |cosine|.
 
-    N_i of Wen & Li 2021 in the form that Appendix A.4 gives it late in training.
+    N_i of Wen & Li 2021 in the form that Appendix A.4 gives it late in training. A neuron without weights has none.
     """
     size = cosines.abs()
-    return size >= size.amax(-1, keepdim=True) / 2
+    largest = size.amax(-1, keepdim=True)
+    return (size >= largest / 2) & (largest > 0)
 
 
 def amplitudes(
@@ -71,7 +79,11 @@ def rank_correlation(
     """Spearman correlation of the features' |alignments| within each neuron, before and after.
 
     NaN where one of them is NaN, or where all of a neuron's are the same.
+
+    Raises:
+        ValueError: shapes differ.
     """
+    require_partners(before, after)
     first, second = (r - r.mean(-1, keepdim=True) for r in (_ranks(before.abs()), _ranks(after.abs())))
     return (first * second).sum(-1) / (first.square().sum(-1) * second.square().sum(-1)).sqrt()
 

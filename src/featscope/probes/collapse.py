@@ -2,7 +2,7 @@
 
 Everything is computed in float64 over the last two axes, samples and dimensions. A dimension counts as constant when
 its deviation is no more than float32 rounding of its values. What is not finite leaves nothing to be said: the result
-is NaN.
+is NaN. A vector is refused: it has no samples.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from featscope.numbers import in_double, unit_vectors
+from featscope.probes.shapes import require_matrix, require_partners
 
 Embeddings = Float[Tensor, "*replica sample dimension"]
 
@@ -104,9 +105,10 @@ def spread(embeddings: Embeddings) -> Float[Tensor, "*replica"]:
 
     Samples that are 0 point nowhere and do not count; 0 if there are no others.
     """
+    require_matrix("embeddings", embeddings)
     z = unit_vectors(embeddings)
     pointing = (z != 0).any(-1).sum(-1, keepdim=True)
-    return (1 - (z.sum(-2) / pointing.clamp_min(1)).square().sum(-1)) * (pointing[..., 0] > 0)
+    return (1 - (z.sum(-2) / pointing.clamp_min(1)).square().sum(-1)).clamp_min(0) * (pointing[..., 0] > 0)
 
 
 def pair_alignment(one: Embeddings, other: Embeddings, power: float = 2.0) -> Float[Tensor, "*replica"]:
@@ -115,8 +117,7 @@ def pair_alignment(one: Embeddings, other: Embeddings, power: float = 2.0) -> Fl
     Raises:
         ValueError: there is not one of the other for each; a single row would be compared with all.
     """
-    if one.shape[-2:] != other.shape[-2:]:
-        raise ValueError(f"pairs have shapes {tuple(one.shape)} and {tuple(other.shape)}; allowed is one shape")
+    require_partners(one, other)
     return (unit_vectors(one) - unit_vectors(other)).norm(dim=-1).pow(power).mean(-1)
 
 
@@ -125,6 +126,7 @@ def uniformity(embeddings: Embeddings, t: float = 2.0) -> Float[Tensor, "*replic
 
     0 if all samples are in one place, lower the more evenly they are spread; NaN for a single sample.
     """
+    require_matrix("embeddings", embeddings)
     z = unit_vectors(embeddings)
     samples = z.shape[-2]
     squared, place = z.square().sum(-1), torch.arange(samples, device=z.device)
@@ -139,6 +141,7 @@ def uniformity(embeddings: Embeddings, t: float = 2.0) -> Float[Tensor, "*replic
 
 
 def _centred(embeddings: Embeddings) -> Float[Tensor, "*replica sample dimension"]:
+    require_matrix("embeddings", embeddings)
     x = in_double(embeddings)
     centred = x - x.mean(-2, keepdim=True)
     size = x.square().mean(-2, keepdim=True).sqrt()

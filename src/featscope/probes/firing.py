@@ -5,9 +5,18 @@ from math import nan
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from featscope.probes.shapes import require_matrix, require_partners
+
+_ROWS = slice(-2, -1)
+
 
 def firing_rate(activation: Float[Tensor, "*replica batch neuron"]) -> Float[Tensor, "*replica neuron"]:
-    """Share of inputs on which each neuron's activation is not zero; NaN where one is NaN."""
+    """Share of inputs on which each neuron's activation is not zero; NaN where one is NaN.
+
+    Raises:
+        ValueError: it is a vector.
+    """
+    require_matrix("activations", activation, "[batch, neuron]")
     return _known(activation != 0, activation).mean(-2)
 
 
@@ -22,9 +31,12 @@ def false_firing(
         activation: activations on a batch.
         codes: the hidden signals of the batch.
         members: which features belong to which neuron.
+
+    Raises:
+        ValueError: there are not signals for each input, or members for each neuron.
     """
     fires = _known(activation != 0, activation)
-    return (fires * ~_present(codes, members)).sum(-2) / fires.sum(-2)
+    return (fires * ~_present(activation, codes, members)).sum(-2) / fires.sum(-2)
 
 
 def missed_firing(
@@ -32,8 +44,8 @@ def missed_firing(
     codes: Float[Tensor, "*replica batch feature"],
     members: Bool[Tensor, "*replica neuron feature"],
 ) -> Float[Tensor, "*replica neuron"]:
-    """Pr(a neuron is silent | one of its features is present); arguments and NaN as of `false_firing`."""
-    present = _present(codes, members).float()
+    """Pr(a neuron is silent | one of its features is present); arguments, errors and NaN as of `false_firing`."""
+    present = _present(activation, codes, members).float()
     return (present * _known(activation == 0, activation)).sum(-2) / present.sum(-2)
 
 
@@ -42,12 +54,12 @@ def wrong_firing(
     codes: Float[Tensor, "*replica batch feature"],
     members: Bool[Tensor, "*replica neuron feature"],
 ) -> Float[Tensor, "*replica neuron"]:
-    """Pr(a neuron fires xor one of its features is present | one of the two); arguments and NaN as of `false_firing`.
+    """Pr(a neuron fires xor one of its features is present | one of the two); all else as of `false_firing`.
 
     0 if it fires on its features and on nothing else, 1 if it never fires; a neuron that always does is wrong as often
     as its features are absent.
     """
-    fires, present = activation != 0, _present(codes, members)
+    fires, present = activation != 0, _present(activation, codes, members)
     return _known(fires ^ present, activation).sum(-2) / (fires | present).float().sum(-2)
 
 
@@ -59,16 +71,25 @@ def _known(
 
 
 def _present(
-    codes: Float[Tensor, "*replica batch feature"], members: Bool[Tensor, "*replica neuron feature"]
+    activation: Float[Tensor, "*replica batch neuron"],
+    codes: Float[Tensor, "*replica batch feature"],
+    members: Bool[Tensor, "*replica neuron feature"],
 ) -> Bool[Tensor, "*replica batch neuron"]:
     """Whether some feature of the neuron is in the input."""
-    return (codes != 0).float() @ members.float().mT > 0
+    present = (codes != 0).float() @ members.float().mT > 0
+    require_partners(activation, present)
+    return present
 
 
 def cosine_to_noise(
     of_input: Float[Tensor, "*replica batch neuron"], of_noise: Float[Tensor, "*replica batch neuron"]
 ) -> Float[Tensor, "*replica"]:
-    """Mean cosine of f(x) and f(ξ), over inputs on which neither vanishes; NaN if there is none."""
+    """Mean cosine of f(x) and f(ξ), over inputs on which neither vanishes; NaN if there is none.
+
+    Raises:
+        ValueError: shapes differ.
+    """
+    require_partners(of_input, of_noise)
     scale = of_input.norm(dim=-1) * of_noise.norm(dim=-1)
     defined = scale > 0
     cosine = (of_input * of_noise).sum(-1) / scale.where(defined, scale.new_ones(()))
@@ -80,7 +101,13 @@ def moved_by_noise(
     of_signal: Float[Tensor, "*replica batch neuron"],
     codes: Float[Tensor, "*replica batch feature"],
 ) -> Float[Tensor, "*replica"]:
-    """Root mean square of ||f(x) - f(Mz)|| over that of ||f(Mz)||, over inputs that hold a signal, z != 0."""
+    """Root mean square of ||f(x) - f(Mz)|| over that of ||f(Mz)||, over inputs that hold a signal, z != 0.
+
+    Raises:
+        ValueError: shapes differ, or there is not a signal for each input.
+    """
+    require_partners(of_input, of_signal)
+    require_partners(of_input, codes, _ROWS)
     present = (codes != 0).any(-1)
     moved, kept = (
         (norm.square() * present).sum(-1) / present.sum(-1)

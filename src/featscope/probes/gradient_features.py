@@ -131,6 +131,11 @@ def simplified_gradient_of_layer(
     return (total / count).to(torch.promote_types(layer.weight.dtype, torch.float32)).cpu()
 
 
+def _require_cone(cone: float) -> None:
+    if not 0 < cone < 1:
+        raise ValueError(f"cone = {cone} is out of range: allowed is > 0 and < 1")
+
+
 class GradientFeatureSet(NamedTuple):
     """Directions in which gradients of neurons point, the most frequent first.
 
@@ -163,10 +168,9 @@ def gradient_features(
     Raises:
         ValueError: the cone is out of its range: one of 1 holds all gradients, and one of 0 none.
     """
-    if not 0 < cone < 1:
-        raise ValueError(f"cone = {cone} is out of range: allowed is > 0 and < 1")
-    norms = gradients.norm(dim=-1)
+    _require_cone(cone)
     unit = unit_vectors(gradients).to(gradients)
+    norms = gradients.norm(dim=-1)
     left = (norms >= shortest) & (norms > 0)
     owner = torch.full_like(norms, -1, dtype=torch.long)
     found: list[Tensor] = []
@@ -203,9 +207,13 @@ def nice_neurons(
     Args:
         weight: w after the step.
         directions: D, of norm 1.
-        cone: γ.
+        cone: γ, > 0 and < 1.
         shortest: the norm from which on a neuron counts, |η ℓ'(0) a_i| B_G.
+
+    Raises:
+        ValueError: the cone is out of its range, as in `gradient_features`.
     """
+    _require_cone(cone)
     norm = weight.norm(dim=-1)
     along = directions @ weight.mT
     return (along > (1 - cone) * norm[..., None, :]) & (norm >= shortest)[..., None, :]

@@ -58,11 +58,9 @@ def substitution(
     return Substitution(others.amax(0), sign, (lent / b[1, 0] ** 3).abs(), heights[0] / heights[1])
 
 
-def head_decay(
-    learner: PopulationNetwork, fast: Int[Tensor, " trajectory"], nudge: float = 1e-6
-) -> Float[Tensor, " trajectory"]:
+def head_decay(learner: PopulationNetwork, fast: Int[Tensor, " trajectory"]) -> Float[Tensor, " trajectory"]:
     """-d(dE_21/dt)/dE_21 where two neurons are, by a central difference of the velocity."""
-    y = learner.state.detach().flatten(0, 1).mT
+    y, nudge = learner.state.detach().flatten(0, 1).mT, 1e-6
     constants = learner.constants()
     place = (len(y) - 1 - fast)[None]  # the state ends with E_12 and E_21
     shift = torch.zeros_like(y).scatter_(0, place, nudge)

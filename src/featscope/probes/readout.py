@@ -9,11 +9,12 @@ from jaxtyping import Float, UInt8
 from sklearn.linear_model import Ridge
 from sklearn.manifold import TSNE
 from sklearn.metrics import silhouette_score
+from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from featscope.data.images import as_float
-from featscope.evaluation import Features, Labels, TestFeatures, on_sphere, standardised
+from featscope.evaluation import Features, Labels, TestFeatures, standardised_by
 
 one_thread = threadpool_limits.wrap(limits=1)
 """Decorates what reads out in a worker, which has one core: BLAS threads that spin at barriers beside other workers
@@ -41,7 +42,7 @@ def silhouette(features: Features, labels: Labels) -> float:
     """
     if not 2 <= len(labels.unique()) < len(labels):
         return float("nan")
-    return float(silhouette_score(on_sphere(standardised(features)[0]), labels.cpu().numpy(), metric="cosine"))
+    return float(silhouette_score(normalize(standardised_by(features)[0]), labels.cpu().numpy(), metric="cosine"))
 
 
 def regression_score(
@@ -54,13 +55,20 @@ def regression_score(
 
     1: the targets can be read off linearly; 0: as good as guessing their mean; below 0: worse.
     """
-    fitted, measured = standardised(train, test)
+    fitted, measured = standardised_by(train, test)
     model = Ridge().fit(fitted, train_targets.cpu().numpy())
     return float(model.score(measured, test_targets.cpu().numpy()))
 
 
 def tsne(features: Features) -> Float[Tensor, "sample 2"]:
-    """A map of the samples in the plane: t-SNE of standardised features, perplexity at most 30."""
-    (scaled,) = standardised(features)
+    """A map of the samples in the plane: t-SNE of standardised features, perplexity at most 30.
+
+    One point where all samples are alike; NaN where there are fewer than two, or a feature is not finite.
+    """
+    if len(features) < 2 or not features.isfinite().all():
+        return torch.full((len(features), 2), torch.nan)
+    (scaled,) = standardised_by(features)
+    if not scaled.any():  # scikit-learn divides by how far they are apart, and ends the process
+        return torch.zeros(len(features), 2)
     model = TSNE(perplexity=min(30.0, (len(scaled) - 1) / 3), init="pca", random_state=0, n_jobs=1)
     return torch.from_numpy(model.fit_transform(scaled))

@@ -198,6 +198,8 @@ def outlook(shown: Sequence[View]) -> str:
         return ""
     most = needed[max(1, int(_MANY * len(needed))) - 1]
     decided = sum(more <= most for more in needed)
+    if 2 * decided < len(undecided):
+        return ""  # what it would take for few says nothing of the run
     what = f"{decided} of the {len(undecided)} undecided" if decided < len(undecided) else "what is undecided"
     rough = " A rough guess: the spread is known from so few." if undecided[0].claim.n < 4 else ""
     several = "s (repetitions" if most > 1 else " (a repetition"

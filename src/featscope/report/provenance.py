@@ -73,7 +73,8 @@ def facts(study: Study, environment: Mapping[str, Any]) -> dict[str, str]:
     versions = dict(environment["packages"])
     found = {"FeatScope": f"{versions.pop('featscope', 'unknown')}{_revision(environment.get('git_revision'))}"}
     if own := environment.get("study"):
-        found["Study"] = f"{type(study).__qualname__} of {own['package']} {own['version']}{_revision(own['revision'])}"
+        of = f"{own['package']} {own['version']}".strip()  # a script has no version
+        found["Study"] = f"{type(study).__qualname__} of {of}{_revision(own['revision'])}"
     found |= {
         "With": ", ".join([*(f"{name} {of}" for name, of in versions.items()), f"Python {environment['python']}"]),
         "Machine": f"{environment['processor']}, {_cores(environment)}{environment['platform']}",
@@ -95,4 +96,4 @@ def _revision(revision: str | None) -> str:
 
 def _cores(environment: Mapping[str, Any]) -> str:
     cores = environment.get("cores")  # not said by the first version
-    return f"{cores} cores, " if cores else ""
+    return f"{cores} {'core' if cores == 1 else 'cores'}, " if cores else ""

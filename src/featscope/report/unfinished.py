@@ -95,7 +95,7 @@ def unfinished_content(directory: Path, study: Study | None = None, judged: Judg
         when = "would be judged now" if judged is None else f"would have been judged at {judged.at:%H:%M:%S}"
         note = f"Unfinished: {len(claims)} of its claims can be judged so far, and are shown in grey as they {when}."
     else:
-        note = "Unfinished: no claim can be judged yet, and will be shown in grey as they would be judged now."
+        note = "Unfinished: no claim can be judged yet; those that can be will be shown in grey."
     return Content(
         title=name,
         source=entry.source if entry else "",

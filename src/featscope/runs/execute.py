@@ -28,7 +28,7 @@ from featscope.runs.shard import Shard, ShardResult
 from featscope.runs.size import require_countable, require_steps, within
 from featscope.runs.stored import read_environment, read_plan
 from featscope.runs.twins import in_common
-from featscope.runs.workers import InterruptedRunError, Trainer, in_worker, one_at_a_time, train_all, worker_count
+from featscope.runs.workers import Trainer, in_worker, one_at_a_time, train_all, worker_count
 from featscope.streams import METHOD
 from featscope.studies.base import Arm, Assay, Study, require_different_names
 from featscope.system import free_memory
@@ -150,8 +150,8 @@ def run(
             if not resume:
                 folder.remove_unless_begun()
             raise
-        except InterruptedRunError:
-            if not (folder.path / "config.json").exists():  # while memory was measured
+        except BaseException:
+            if not (folder.path / "config.json").exists():  # while memory was measured, or data were read
                 folder.remove_unless_begun()
             raise
 

@@ -19,7 +19,7 @@ from featscope.runs import asked, checksum, progress
 from featscope.runs.export import TABLES, remove_tables
 from featscope.runs.lock import NAME as LOCK
 from featscope.runs.lock import Lock, require_free
-from featscope.runs.stored import ARMS, RUN, read_plan, read_trajectory, run_of
+from featscope.runs.stored import ARMS, RUN, read_plan, run_of
 from featscope.tensors import DamagedError, packed, unpacked
 
 _BESIDE_A_PLAN = ("environment.json", "trajectory.nc", "claims.json")
@@ -125,6 +125,8 @@ class RunFolder:
             ConfigError: the folder cannot be written, or holds files that are no run's, or a run and neither flag was
                 given, or there is nothing to resume, or another run holds it.
         """
+        if str(path) != str(path).encode(errors="replace").decode():
+            raise ConfigError(f"out = {str(path)!r} is out of range: allowed are names in UTF-8, which files need")
         with _writing(path):
             require_free(path)
             _require_usable(path, resume, overwrite)
@@ -196,10 +198,6 @@ class RunFolder:
         # In memory: HDF5 may crash where a disk is full.
         data = tree.to_netcdf(engine="netcdf4", encoding={f"/{arm}": _packed(runs[arm]) for arm in runs})
         atomic_write(self.path / "trajectory.nc", checksum.with_line(bytes(data)))
-
-    def read_trajectory(self) -> dict[str, xr.Dataset]:
-        """Read ``trajectory.nc``, see `stored.read_trajectory`."""
-        return read_trajectory(self.path)
 
     def write_claims(
         self,

@@ -326,6 +326,24 @@ def stop_on_signals(stop: Stop) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let termination and the end of the terminal raise KeyboardInterrupt, as Ctrl-C does, where they would end the
+    process without a word."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.getsignal(number) for number in _STOP}
+    heeded = [number for number, handler in previous.items() if handler == signal.SIG_DFL]
+    for number in heeded:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in heeded:
+            signal.signal(number, previous[number])
+
+
 def _kill_workers() -> None:
     for worker in multiprocessing.active_children():
         worker.kill()

@@ -151,6 +151,10 @@ class Study:
             made.update((arm.name, arm) for arm in self.arms())
         return made[name]
 
+    def placed(self, run: xr.Dataset, arm: str) -> xr.Dataset:
+        """The answers on an arm that asks (a `Questionnaire`), with the values of its grid."""
+        return run.assign_coords({axis: list(values) for axis, values in self.arm(arm).recipe.grid.items()})
+
     def labelled(self, runs: Runs) -> Runs:
         """``runs`` by the labels of their arms, as figures call them; by name where arms share a label."""
         labels = [self.arm(name).label or name for name in runs]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from featscope.claims import LEVEL, Claim, interval_of_mean
 from featscope.figures import Agreement, Bars, Curve, Curves, Heatmaps, Panel, Table
@@ -84,13 +85,11 @@ def curves(
     label: Callable[[Any], str] = str,
     along: str = "step",
     *,
-    dashed: bool = False,
     within: tuple[float, float] = (-np.inf, np.inf),
 ) -> list[Curve]:
     """A curve for every value of the dimension ``each``; ``label`` names it."""
     return [
-        curve(values.sel({each: part}, drop=True), label(part), along, dashed=dashed, within=within)
-        for part in values[each].values
+        curve(values.sel({each: part}, drop=True), label(part), along, within=within) for part in values[each].values
     ]
 
 
@@ -117,6 +116,17 @@ def bars(
     samples = {label: values.transpose("replica", ...).values.astype(float) for label, values in series.items()}
     caption = f"{caption} {INTERVALS}".strip()
     return Bars(id, title, caption, groups, heights, y_label, references, samples, claims=claims)
+
+
+def side_by_side(values: Sequence[xr.DataArray]) -> xr.DataArray:
+    """Values of several groups, each ``[replica]``, as `bars` takes them: ``[replica, group]``."""
+    return xr.concat(values, "group").transpose("replica", "group")
+
+
+def without_intervals(heights: ArrayLike) -> tuple[Ends, Ends, Ends]:
+    """Numbers of which no spread is known, such as printed ones, as series of `Bars`."""
+    found = np.asarray(heights, dtype=float)
+    return found, np.full_like(found, np.nan), np.full_like(found, np.nan)
 
 
 def heatmaps(

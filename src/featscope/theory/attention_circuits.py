@@ -3,6 +3,8 @@
 import numpy as np
 from jaxtyping import Float
 
+_MATRICES = 4000  # of a Monte Carlo estimate
+
 
 def exponential_share(bins: int, largest: int) -> float:
     """Expected share that the ``largest`` bins have of a power that is independent and exponential in each.
@@ -19,14 +21,12 @@ def half_plane(modulus: int) -> int:
     return (modulus - 1) ** 2 // 2
 
 
-def power_at_start(
-    modulus: int, hidden: int, head_dim: int, matrices: int, heads: int = 16, seed: int = 0
-) -> Float[np.ndarray, "matrix bin"]:
-    """2-D power of Eᵀ W^K W^Qᵀ E with Gaussian E and W, one row a matrix; ``heads`` of these have one E.
+def power_at_start(modulus: int, hidden: int, head_dim: int, matrices: int) -> Float[np.ndarray, "matrix bin"]:
+    """2-D power of Eᵀ W^K W^Qᵀ E with Gaussian E and W, one row a matrix; sixteen heads have one E.
 
     Fourier transforms of E's rows are Gaussian themselves, so that no p x p matrix is made.
     """
-    chance = np.random.default_rng(seed)
+    chance, heads = np.random.default_rng(0), 16
     half = (modulus - 1) // 2
     found = []
     for _ in range(-(-matrices // heads)):
@@ -38,10 +38,10 @@ def power_at_start(
     return np.concatenate(found)[:matrices]
 
 
-def share_at_start(modulus: int, hidden: int, head_dim: int, largest: int, matrices: int = 4000) -> float:
+def share_at_start(modulus: int, hidden: int, head_dim: int, largest: int) -> float:
     """Mean share that the ``largest`` bins have before training, by Monte Carlo: above `exponential_share`.
 
     Few dimensions make the power of a bin a product, whose tail is heavier than exponential.
     """
-    power = power_at_start(modulus, hidden, head_dim, matrices)
+    power = power_at_start(modulus, hidden, head_dim, _MATRICES)
     return float((np.sort(power, 1)[:, -largest:].sum(1) / power.sum(1)).mean())

@@ -7,6 +7,7 @@ p = Pr(|z_j| = 1), s² the noise variance per coordinate, η step size, λ weigh
 
 from dataclasses import dataclass, replace
 from math import inf, isfinite, log
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -121,13 +122,13 @@ class Stage1:
         path = self.energies(steps)[:, 0]
         return float(np.log(path[-1] / path[0]))
 
-    def duration(self, feature_energy: float, longest: int = 100_000) -> float:
-        """Steps until the share of feature energy reaches ``feature_energy``; infinite if not in ``longest`` steps."""
+    def duration(self, feature_energy: float) -> float:
+        """Steps until the share of feature energy reaches ``feature_energy``; infinite if not in 100,000 steps."""
         transition, energy = self._transition(), np.array([self.features, self.input_dim - self.features])
         energy = energy / self.input_dim
         if energy[0] < feature_energy > self.ceiling():
             return inf  # the share goes from its start towards the ceiling and not beyond
-        for step in range(longest):
+        for step in range(100_000):
             if energy[0] >= feature_energy * energy.sum():
                 return float(step)
             energy = transition @ energy
@@ -157,9 +158,9 @@ class Stage1:
         return float(leading[0] / leading.sum())
 
 
-def lucky_constant(c0: float = _C0, gamma: float = _GAMMA) -> float:
+def lucky_constant() -> float:
     """c2 = 2 + 2(1 - γ)c0 - γ c0, the constant of the lucky sets (Definition B.1)."""
-    return 2 + 2 * (1 - gamma) * c0 - gamma * c0
+    return 2 + 2 * (1 - _GAMMA) * _C0 - _GAMMA * _C0
 
 
 def sure_constant() -> float:
@@ -188,6 +189,11 @@ def order_kept(features: int, correlation: float) -> float:
 def raw_readout_error(p: float, s2: float) -> float:
     """Relative squared error of the best linear readout of <w*, z> from the raw input: s²/(p + s²)."""
     return s2 / (p + s2)
+
+
+def noise_cosine(energy: Any, p: float, s2: float) -> Any:
+    """cos(f(x), f(ξ)) of a linear network (thresholds of 0), where ``energy`` is ‖WM‖²/‖W‖²: (1 + p/s² energy)^-1/2."""
+    return (1 + p / s2 * energy) ** -0.5
 
 
 def loss_floor(features: int, p: float, negatives: int) -> float:

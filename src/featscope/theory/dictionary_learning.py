@@ -10,7 +10,7 @@ only (`background_covariance`); a dot product in A.304 lacks σ̃, as E[y x] = �
 """
 
 from itertools import combinations, combinations_with_replacement, product
-from math import comb, erf, sqrt
+from math import comb, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -148,23 +148,9 @@ def spread(patterns: int, relevant: int, background: float, samples: int) -> flo
     return noise / (samples * relevant * correlation(background) ** 2)
 
 
-def step_size(gamma: float, scale: float, relevant: int, neurons: int) -> float:
-    """η of the first step, as Lemma A.17 and Theorem A.28 have it; Theorem A.20 has σ̃² in place of σ̃."""
-    return gamma**2 * scale / (relevant * neurons**3)
-
-
 def late_step_size(relevant: int, neurons: int, steps: int) -> float:
     """η of the third step and later ones (Theorem A.20)."""
     return relevant**2 / (steps * neurons ** (1 / 3))
-
-
-def smoothed(z: float, width: float) -> float:
-    """E min(1, max(0, z + ξ)) for a normal ξ of standard deviation ``width``."""
-
-    def ramp(t: float) -> float:
-        return t * (1 + erf(t / width / sqrt(2))) / 2 + width * np.exp(-((t / width) ** 2) / 2) / sqrt(2 * np.pi)
-
-    return ramp(z) - ramp(z - 1)
 
 
 def best_random_cosine(directions: int, dimension: int) -> float:
@@ -193,12 +179,3 @@ def parities(patterns: int, size: int) -> Float[np.ndarray, "subset input"]:
     """Π_A z_j for all A of ``size`` elements and all z."""
     signs = 1.0 - 2 * ((np.arange(2**patterns) >> np.arange(patterns)[:, None]) & 1)
     return np.array([signs[list(subset)].prod(0) for subset in combinations(range(patterns), size)])
-
-
-def interval_rates(relevant: int, chance: float) -> tuple[float, float]:
-    """P[y = 1] and γ of interval labels where relevant patterns are independent with probability ``chance``."""
-    counts = np.arange(relevant + 1)
-    weights = np.array([comb(relevant, c) * chance**c * (1 - chance) ** (relevant - c) for c in counts])
-    labels = np.where(accepted(relevant, "interval"), 1.0, -1.0)
-    mean = float(weights @ labels)
-    return float(weights @ (labels > 0)), float(weights @ (labels * counts)) / relevant - mean * chance

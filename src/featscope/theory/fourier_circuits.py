@@ -29,16 +29,6 @@ def best_margin(inputs: int, modulus: int) -> float:
     return 2 * factorial(k) / ((2 * k + 2) ** ((k + 1) / 2) * (p - 1) * p ** ((k - 1) / 2))
 
 
-def neurons_per_frequency(inputs: int) -> int:
-    """Neurons by which the construction computes one frequency (Lemma C.18): 2^(2k-1)."""
-    return 2 ** (2 * inputs - 1)
-
-
-def width(inputs: int, modulus: int) -> int:
-    """Neurons of the construction, 2^(2k-2) (p - 1) for odd p; for even p, frequency p/2 is left out."""
-    return neurons_per_frequency(inputs) * ((modulus - 1) // 2)
-
-
 def neuron_margin(
     embeddings: Float[np.ndarray, "*neuron input residue"], readout: Float[np.ndarray, "*neuron residue"]
 ) -> Float[np.ndarray, "*neuron"]:

@@ -20,6 +20,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import integrate, optimize, special, stats
 
+_LONGEST = 100_000  # steps of Stage 1
+
 # --- data -----------------------------------------------------------------------------------------------------------
 
 
@@ -49,13 +51,6 @@ def token_moments(tokens: int, token_activity: float = 1.0) -> tuple[float, floa
     """
     q, some = token_activity, 1 - (1 - token_activity) ** tokens
     return q / some, (q * (1 - q) / tokens + q**2) / some
-
-
-def token_rate(
-    p: Float[np.ndarray, " feature"], tokens: int, token_activity: float = 1.0
-) -> Float[np.ndarray, " feature"]:
-    """Pr(z_j^(l) ≠ 0) = p_j q/(1 - (1-q)^L), the probability that a given token shows feature j."""
-    return p * token_moments(tokens, token_activity)[0]
 
 
 def pair_correlation(
@@ -223,15 +218,15 @@ class PairStage1:
         factors = np.append(self.growth, self.non_feature_factor)
         return 1 - self._start() * factors ** (2 * steps) / self.energies(steps)[-1]
 
-    def duration(self, feature_energy: float = 0.5, longest: int = 100_000) -> float:
+    def duration(self, feature_energy: float = 0.5) -> float:
         """T1: steps until features hold the share ``feature_energy`` of the energy (P (34): one half).
 
-        Infinite if that takes more than ``longest``. For expected energies; P asks it of every neuron, and the last
+        Infinite if that takes more than 100,000. For expected energies; P asks it of every neuron, and the last
         one is later. With population gradients and equal p_j it is log[φ(d1-d)/((1-φ)d)]/(2 log(g/(1-ηλ))),
         rounded up: of order log d1 / (η a), as in V and not P (33).
         """
         transition, energy = self._transition(), self._start()
-        for step in range(longest):
+        for step in range(_LONGEST):
             if energy[:-1].sum() >= feature_energy * energy.sum():
                 return float(step)
             energy = transition @ energy

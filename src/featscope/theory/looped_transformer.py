@@ -53,14 +53,8 @@ def contraction(step: ArrayLike, eigenvalues: ArrayLike) -> Any:
     return np.abs(1 - np.asarray(step)[..., None] * eigenvalues / eigenvalues.max(-1, keepdims=True)).max(-1)
 
 
-def gaussian_condition_number(samples: ArrayLike, dimension: ArrayLike) -> Any:
-    """κ of Gaussian X for large n and d: ((1 + s)/(1 - s))², s = √(d/n) (edges of the Marchenko-Pastur law)."""
-    s = np.sqrt(np.asarray(dimension) / np.asarray(samples))
-    return ((1 + s) / (1 - s)) ** 2
-
-
 def finite_condition_number(samples: ArrayLike, dimension: ArrayLike) -> Any:
-    """The same with the first correction at finite d, the mean of the Tracy-Widom law at either edge."""
+    """κ of Gaussian X: the edges of the Marchenko-Pastur law, each corrected by the mean of the Tracy-Widom law."""
     root_n, root_d = np.sqrt(np.asarray(samples, float)), np.sqrt(np.asarray(dimension, float))
     upper = (root_n + root_d) * np.cbrt(1 / root_n + 1 / root_d)
     lower = (root_n - root_d) * np.cbrt(1 / root_d - 1 / root_n)
@@ -71,9 +65,3 @@ def gatmiry_bound(loops: ArrayLike, dimension: ArrayLike, samples: ArrayLike) ->
     """Most of the error by Theorem 8.17 (Gatmiry et al. 2024); it grows with ``loops``."""
     loops = np.asarray(loops, float)
     return 8 * loops * np.asarray(dimension, float) ** 2 * 4**loops / np.sqrt(samples)
-
-
-def gatmiry_samples(loops: ArrayLike, dimension: ArrayLike) -> Any:
-    """The least n for which Theorem 8.17 says anything: 8 T d²/√n <= 4^-T."""
-    loops = np.asarray(loops, float)
-    return (8 * loops * np.asarray(dimension, float) ** 2 * 4**loops) ** 2

@@ -7,7 +7,7 @@ Where the source is mended: for a bounded rank the infimum of the loss is not at
 may grow for ever (`ridge` anywhere makes it so); α_k z_k + β z_l >= 0 (E.34) fails with probability `termwise_failure`;
 out of domain ERM falls below chance from `crossing` on, a quarter of what Proposition 6.3 needs; what the figures of
 the plane print as accuracies cannot stand beside each other (`plane_accuracies`); the nuclear norm has a minimiser with
-a fixed head only, where it is a norm of the weights (`linear_norm`).
+a fixed head a only, where the least norm of features is one of the weights, ‖Xw‖/‖a‖.
 """
 
 from math import exp, sqrt
@@ -21,6 +21,9 @@ from scipy.special import expit, ndtr
 Numbers = Any
 """A number, or an array of NumPy or xarray."""
 
+GAMMA = 0.2
+"""γ in the plane."""
+
 INVARIANT_DEVIATION = sqrt(1 / 12)
 """Of U[0, 1]."""
 
@@ -33,36 +36,36 @@ def environmental_deviation(gamma: float) -> float:
 # --- The plane: one feature of each kind ------------------------------------------------------------------------------
 
 
-def plane_accuracies(tilt: Numbers, gamma: float = 0.2) -> tuple[Numbers, Numbers]:
+def plane_accuracies(tilt: Numbers) -> tuple[Numbers, Numbers]:
     """In and out of domain, of the boundary z_1 + c z_2 = 0 with c = ``tilt`` in [0, 1]."""
-    return 1 - (0.5 - gamma) * tilt / 2, 1 - (0.5 + gamma) * tilt / 2
+    return 1 - (0.5 - GAMMA) * tilt / 2, 1 - (0.5 + GAMMA) * tilt / 2
 
 
-def error_ratio(gamma: float = 0.2) -> float:
+def error_ratio() -> float:
     """Errors out of domain over errors in it, for any tilt in (0, 1]: 7/3 as printed."""
-    return (0.5 + gamma) / (0.5 - gamma)
+    return (0.5 + GAMMA) / (0.5 - GAMMA)
 
 
-def tilt_of_ood(accuracy: float, gamma: float = 0.2) -> float:
+def tilt_of_ood(accuracy: float, gamma: float = GAMMA) -> float:
     """The tilt with that accuracy out of domain."""
     return 2 * (1 - accuracy) / (0.5 + gamma)
 
 
-def mean_tilt(gamma: float = 0.2) -> float:
+def mean_tilt() -> float:
     """Of the mean E[yx], to which strong weight decay goes."""
-    return 2 * gamma
+    return 2 * GAMMA
 
 
-def lda_tilt(gamma: float = 0.2) -> float:
+def lda_tilt() -> float:
     """Of E[xxᵀ]⁻¹ E[yx], the direction of linear discriminant analysis, to which a strong nuclear norm goes."""
-    first, second = np.linalg.solve([[1 / 3, gamma / 2], [gamma / 2, 1 / 3]], [0.5, gamma])
+    first, second = np.linalg.solve([[1 / 3, GAMMA / 2], [GAMMA / 2, 1 / 3]], [0.5, GAMMA])
     return float(second / first)
 
 
-def critical_strength(gamma: float = 0.2) -> float:
+def critical_strength() -> float:
     """λ from which on λ ‖Xw‖/√n makes w = 0 the minimiser: ‖E[xxᵀ]^(-1/2) E[yx]‖/2."""
-    mean = np.array([0.5, gamma])
-    return float(sqrt(mean @ np.linalg.solve([[1 / 3, gamma / 2], [gamma / 2, 1 / 3]], mean)) / 2)
+    mean = np.array([0.5, GAMMA])
+    return float(sqrt(mean @ np.linalg.solve([[1 / 3, GAMMA / 2], [GAMMA / 2, 1 / 3]], mean)) / 2)
 
 
 # --- Many features: weight decay --------------------------------------------------------------------------------------
@@ -73,19 +76,9 @@ def printed_ratio(gamma: float) -> float:
     return 3 / (4 * gamma)
 
 
-def limit_ratio(gamma: float) -> float:
-    """What α/β tends to as λ grows."""
-    return 1 / (2 * gamma)
-
-
 def collapse_bound(invariant: int) -> float:
     """Accuracy out of domain at most (Proposition 6.3)."""
     return exp(-invariant / 10)
-
-
-def printed_dimension(invariant: int, gamma: float) -> float:
-    """d from which on Proposition 6.3 says so."""
-    return invariant / gamma**2 + invariant
 
 
 def printed_strength(invariant: int) -> float:
@@ -122,11 +115,9 @@ def hoeffding_bounds(invariant: int, environmental: int, gamma: float) -> tuple[
     return exp(-environmental * gamma**2 / 2), exp(-invariant / 8)
 
 
-def decay_optimum(
-    invariant: int, environmental: int, gamma: float, strength: float, nodes: int = 80
-) -> tuple[float, float]:
+def decay_optimum(invariant: int, environmental: int, gamma: float, strength: float) -> tuple[float, float]:
     """α and β of ERM with weight decay λ = ``strength``, A and B as if they were normal (Gauss-Hermite quadrature)."""
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    points, weights = np.polynomial.hermite_e.hermegauss(80)
     weights = np.outer(weights, weights) / weights.sum() ** 2
     a = (invariant / 2 + sqrt(invariant) * INVARIANT_DEVIATION * points)[:, None]
     b = (environmental * gamma + sqrt(environmental) * environmental_deviation(gamma) * points)[None]
@@ -158,10 +149,3 @@ def nuclear_norm_of_weights(
     powers = deviations**2 + counts * means**2
     root = sqrt(powers[0] * powers[1] - np.prod(counts * means**2))
     return (counts - 1) * deviations, np.array([[powers[0], root], [root, powers[1]]])
-
-
-def linear_norm(
-    inputs: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " d"], head: Float[np.ndarray, " k"]
-) -> float:
-    """The least ‖X Aᵀ‖_* of all A with Aᵀ a = w: ‖Xw‖/‖a‖, at A = a wᵀ/‖a‖²."""
-    return float(np.linalg.norm(inputs @ weights) / np.linalg.norm(head))

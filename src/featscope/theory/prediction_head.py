@@ -162,15 +162,3 @@ def head_peak_bound(norm: ArrayLike, rate: float) -> NDArray[np.float64]:
         rate: η_E/η.
     """
     return np.asarray(np.asarray(norm, dtype=float) * sqrt(rate / 3))
-
-
-def norm_inflation(input_dim: int, samples: int, lr: float, duration: float) -> float:
-    """Growth of R_j² by the noise of batches in ``duration`` (D): R_j grows by about 1.8 η² d/(N R_j) a step.
-
-    Args:
-        input_dim: d.
-        samples: N.
-        lr: η.
-        duration: in units of 1/η.
-    """
-    return 2 * 1.8 * input_dim * lr * duration / samples

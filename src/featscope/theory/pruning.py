@@ -18,23 +18,6 @@ from featscope.theory.imbalance import pair_correlation
 # --- one step -------------------------------------------------------------------------------------------------------
 
 
-def activation_overlap(
-    weight: Float[np.ndarray, "neuron input"],
-    dictionary: Float[np.ndarray, "input feature"],
-    correlation: Float[np.ndarray, " feature"],
-) -> Float[np.ndarray, " neuron"]:
-    """E[h_i(X) h_i(Y)] = Σ_j A_ij² a_j of a positive pair at b = 0, exactly; 0 for a negative one (P (196), (179)).
-
-    Summed over pruned neurons, it is what pruning takes from the mean similarity of positive pairs (P Lemma F.1).
-
-    Args:
-        weight: w_i.
-        dictionary: M.
-        correlation: a_j, see `featscope.theory.imbalance.pair_correlation`.
-    """
-    return np.square(weight @ dictionary) @ correlation
-
-
 def similarity_change(
     anchors: Float[np.ndarray, "*replica anchor neuron"],
     keys: Float[np.ndarray, "*replica key neuron"],

@@ -77,16 +77,6 @@ def antichain_network(features: int, gamma: float) -> Network:
     return Network(np.array([-1.0] * heads + [1.0] * 2), np.concatenate([negative, positive]) / (4 * gamma))
 
 
-def margins(network: Network, gamma: float) -> Float[np.ndarray, "pattern d d"]:
-    """y g for every pattern and task of a diagonal network on an endless prompt; NaN where i = j."""
-    first, second = (PATTERNS[:, at, None, None, None] for at in (0, 1))
-    v = network.diagonals
-    seen = 2 * gamma * (first * v[:, :, None] + second * v[:, None, :])
-    found = PATTERNS.prod(-1)[:, None, None] * np.einsum("h,phij->pij", network.signs, seen.clip(min=0))
-    found[:, np.eye(v.shape[1], dtype=bool)] = np.nan
-    return found
-
-
 def hamming(digit: int, features: int) -> Float[np.ndarray, "d d"]:
     """In how many of the lowest ``digit`` digits two features' numbers differ: the margin of g* on every task."""
     bits = digits(features, digit)

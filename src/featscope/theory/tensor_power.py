@@ -27,17 +27,16 @@ def sum_limit(start: Numbers, level: Numbers, power: int, weight: int = 0) -> Ar
     return (_power(start, -k) - _power(level, -k)) / k
 
 
-def sum_ceiling(start: Numbers, end: Numbers, power: int, largest_ratio: Numbers, weight: int = 0) -> Array:
-    """The most that Σ η C_t x_t^q' can be (D).
+def sum_ceiling(start: Numbers, end: Numbers, power: int, largest_ratio: Numbers) -> Array:
+    """The most that Σ η C_t can be (D).
 
     Args:
         start: x_0.
         end: the first x_t beyond A.
         power: q.
         largest_ratio: max x_{t+1}/x_t = 1 + η max C_t x_t^(q-1).
-        weight: q'.
     """
-    return _power(largest_ratio, power - weight) * sum_limit(start, end, power, weight)
+    return _power(largest_ratio, power) * sum_limit(start, end, power)
 
 
 def sum_excess(start: Numbers, level: Numbers, power: int, step_size: Numbers, size_biased: float) -> Array:

@@ -6,7 +6,7 @@ x is uniform on {±1}^d, y = Π_{l in A} x_l with |A| = k even, d odd; neurons h
 The source prints them without the factor 1/2, and with ξ_{k-1} off A, where it is ξ_{k+1}.
 """
 
-from math import comb, log, sqrt
+from math import comb, sqrt
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -55,17 +55,6 @@ def cosine(dimension: int, block: int) -> float:
     return 1 / sqrt(1 + (block - 1) ** 2 / (block * (dimension - block)))
 
 
-def gradient_length(dimension: int, block: int) -> float:
-    """‖G‖ of every neuron."""
-    on, off = (majority_coefficient(dimension, size) for size in (block - 1, block + 1))
-    return sqrt(block * on**2 + (dimension - block) * off**2) / 2
-
-
-def equal_share(block: int) -> float:
-    """Chance that w is equal on A."""
-    return 2.0 ** (1 - block)
-
-
 def sup_norm_cone(dimension: int, block: int) -> float:
     """γ_∞ of Lemma B.64, with constant 1."""
     return sqrt(block) / (dimension - block)
@@ -93,14 +82,6 @@ def opening_samples(dimension: int, block: int) -> float:
     on, off = (majority_coefficient(dimension, size) / 2 for size in (block - 1, block + 1))
     signal, leak = block * on**2, (dimension - block) * off**2
     return (dimension / 2 - 1 - leak + signal) / (signal - leak)
-
-
-def printed_samples(dimension: int, block: int, neurons: int, loss: float = 0.1, risk: float = 0.05) -> float:
-    """n of Lemma B.54."""
-    margin = abs(majority_coefficient(dimension, block - 1)) / (
-        16 * block * sqrt(2 * dimension * log(32 * block**3 * dimension / loss))
-    )
-    return 2 / margin**2 * log(4 * dimension * neurons / risk)
 
 
 def first_readout(dimension: int, block: int) -> float:

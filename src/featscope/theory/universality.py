@@ -46,19 +46,13 @@ def private_weight(alpha: Numbers, shared: int, rank: int, tasks: int) -> Number
     return np.minimum(1.0, (rank - alpha * shared) / (tasks * (rank - shared)))
 
 
-def shared_optimum(loss: Loss, shared: int, rank: int, tasks: int, steps: int = 100) -> float:
-    """The α in 0, 1/steps ... 1 of least E ℓ(α Z + β Z_1), by Gauss and Laguerre's quadrature of both chi-squares."""
+def shared_optimum(loss: Loss, shared: int, rank: int, tasks: int) -> float:
+    """The α in 0, 0.01 ... 1 of least E ℓ(α Z + β Z_1), by Gauss and Laguerre's quadrature of both chi-squares."""
     (z, of_z), (z1, of_z1) = (roots_genlaguerre(60, n / 2 - 1) for n in (shared, rank - shared))
-    alpha = np.linspace(0, 1, steps + 1)
+    alpha = np.linspace(0, 1, 101)
     beta = private_weight(alpha, shared, rank, tasks)
     values = loss(2 * (alpha[:, None, None] * z[:, None] + beta[:, None, None] * z1))
     return float(alpha[np.argmin(np.einsum("aij,i,j->a", values, of_z / of_z.sum(), of_z1 / of_z1.sum()))])
-
-
-def exponential_loss(alpha: float, alphas: Numbers, weights: Sequence[float], shared: int, rank: int) -> float:
-    """Σ w_t E exp(-α Z - α_t Z_t)."""
-    private = (1 + 2 * np.asarray(alphas)) ** (-(rank - shared) / 2)
-    return float((1 + 2 * alpha) ** (-shared / 2) * np.dot(weights, private))
 
 
 def exponential_weights(weights: Sequence[float], shared: int, rank: int) -> Float[np.ndarray, "task"]:
@@ -79,11 +73,6 @@ def exponential_weights(weights: Sequence[float], shared: int, rank: int) -> Flo
 def finetuned_weight(tasks: int, gamma: float, private: int) -> float:
     """β of the target's private features after fine-tuning within ``gamma`` (Proposition F.9), from the diagonal W*."""
     return min(1.0, sqrt(1 / tasks) + gamma / sqrt(private)) ** 2
-
-
-def saturation(tasks: int, private: int) -> float:
-    """γ from which on β = 1."""
-    return sqrt(private) * (1 - 1 / sqrt(tasks))
 
 
 def superposed_finetuned(tasks: int, gamma: float, private: int) -> tuple[float, float]:
@@ -119,20 +108,20 @@ def expected_norm(variances: Sequence[float]) -> float:
     return float(value / (2 * sqrt(pi)))
 
 
-def rademacher(shared: int, rank: int, beta: float, alpha: float = 1.0) -> float:
-    """√m R_m of predictors that match a label with v_1 = v_2 = 1/2."""
-    variances = [alpha] * shared + [beta] * (rank - shared)
-    return least_norm(0.5, 0.5, alpha, beta) * expected_norm(variances)
+def rademacher(shared: int, rank: int, beta: float) -> float:
+    """√m R_m of predictors that match a label with v_1 = v_2 = 1/2, where α = 1."""
+    variances = [1.0] * shared + [beta] * (rank - shared)
+    return least_norm(0.5, 0.5, 1.0, beta) * expected_norm(variances)
 
 
-def rademacher_leading(shared: int, rank: int, beta: float, alpha: float = 1.0) -> float:
+def rademacher_leading(shared: int, rank: int, beta: float) -> float:
     """The leading term of Lemma F.5, times √m."""
-    return least_norm(0.5, 0.5, alpha, beta) * sqrt(shared * alpha + (rank - shared) * beta)
+    return least_norm(0.5, 0.5, 1.0, beta) * sqrt(shared + (rank - shared) * beta)
 
 
-def risk_bound(leading: float, samples: int, delta: float = 0.05) -> float:
-    """4 R_m + 8 √(2 ln(4/δ)/m) for a loss of slope 1, with ``leading`` for √m R_m."""
-    return (4 * leading + 8 * sqrt(2 * log(4 / delta))) / sqrt(samples)
+def risk_bound(leading: float, samples: int) -> float:
+    """4 R_m + 8 √(2 ln(4/δ)/m) for a loss of slope 1 and δ = 0.05, with ``leading`` for √m R_m."""
+    return (4 * leading + 8 * sqrt(2 * log(4 / 0.05))) / sqrt(samples)
 
 
 def complexity_ratio(beta: Numbers) -> Numbers:

@@ -22,7 +22,7 @@ from featscope.streams import Draws
 from featscope.training.as_derived import AsDerived, learns
 from featscope.training.closed_form_layer import DERIVED_FROM as LAYER
 from featscope.training.closed_form_layer import Layer, layer_of
-from featscope.training.objectives import Contrastive, ContrastivePairs, require_pairs
+from featscope.training.objectives import Contrastive, ContrastivePairs, require_one_shape
 from featscope.training.whole_step import whole_step, whole_step_of_pairs
 
 DERIVED_FROM = AsDerived(
@@ -136,7 +136,7 @@ def _of_pairs(layer: Layer, source: Any, objective: Any, draws: Draws) -> tuple[
         if found is not None:
             return found
     pairs = source.pairs(draws, objective.pairs)
-    require_pairs(pairs.x, pairs.y)
+    require_one_shape(pairs.x, pairs.y)
     x = layer.seen(pairs.x)
     anchor, positive = (layer.of(layer.project(one)) for one in (x, pairs.y))
     loss, pull = pulled(layer, objective.loss, anchor, positive, None)

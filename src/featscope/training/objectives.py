@@ -62,7 +62,7 @@ class Contrastive(Ready, Generic[C]):
         """
         x = source.sample(draws, self.anchors + self.negatives).x
         anchor, positive = self.view(x[:, : self.anchors], draws)
-        require_pairs(anchor, positive)
+        require_one_shape(anchor, positive)
         return anchor, positive, x[:, self.anchors :]
 
     def __call__(self, learner: nn.Module, source: Any, draws: Draws) -> Float[Tensor, "replica"]:
@@ -71,7 +71,7 @@ class Contrastive(Ready, Generic[C]):
         return self.loss(learner(anchor), learner(positive), learner(negatives))
 
 
-def require_pairs(anchor: Tensor, positive: Tensor) -> None:
+def require_one_shape(anchor: Tensor, positive: Tensor) -> None:
     """Raise `ValueError` unless each anchor has a positive of its own."""
     if anchor.shape != positive.shape:
         shapes = f"{tuple(anchor.shape)} and {tuple(positive.shape)}"
@@ -105,7 +105,7 @@ class ContrastivePairs(Ready, Generic[B]):
             both = learner(source.projected_pairs(draws, self.pairs))
             return self.loss.in_batch(both[:, : self.pairs], both[:, self.pairs :])
         batch = source.pairs(draws, self.pairs)
-        require_pairs(batch.x, batch.y)
+        require_one_shape(batch.x, batch.y)
         return self.loss.in_batch(learner(batch.x), learner(batch.y))
 
 

@@ -73,19 +73,13 @@ class ClaimTrend:
         }
 
 
-def trend_of(
-    claims: Sequence[Claim],
-    sizes: Sequence[float],
-    bears: Bears,
-    seed: int = 0,
-) -> ClaimTrend:
+def trend_of(claims: Sequence[Claim], sizes: Sequence[float], bears: Bears) -> ClaimTrend:
     """The trend of a claim.
 
     Args:
         claims: the claim at each size.
         sizes: the sizes, ascending.
         bears: what is compared across sizes.
-        seed: seed of the curves that are drawn.
 
     Raises:
         ValueError: the claim does not bear it.
@@ -142,7 +136,6 @@ def trend_of(
         float(tolerance[0]),
         trials=trials,
         within=within,
-        seed=seed,
     )
     return replace(found, trend=trend, silent=trend.silent)
 

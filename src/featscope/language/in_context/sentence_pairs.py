@@ -50,6 +50,7 @@ class SentencePairs(Questionnaire):
             "irrelevant": Answer("l2 norm of the last row on the irrelevant sentence"),
             "relevant_tokens": Answer("length of the relevant sentence", "token"),
             "irrelevant_tokens": Answer("length of the irrelevant sentence", "token"),
+            "apart": Answer("of the first prompt, how far the row is from the one that the model itself tells"),
             "parameters": Answer("parameters of the model; 0 if it is hand-set"),
         }
 
@@ -79,8 +80,11 @@ class SentencePairs(Questionnaire):
                 text, (first, second) = labelled_pair(examples.task, relevant, irrelevant, shown)
             if (text[slice(*first)], text[slice(*second)]) != (relevant, irrelevant):
                 raise ValueError(f"prompt {prompt}: the sentences are not where they are looked for, in {text!r}")
-            on_relevant, on_irrelevant = span_norms(reader.read(text, [first, second]), [first, second])
+            row = reader.read(text, [first, second])
+            on_relevant, on_irrelevant = span_norms(row, [first, second])
+            told = reader.own_row(text) if prompt == 0 and isinstance(reader, ModelRow) else row.weights
             return {
+                "apart": float((row.weights - told).abs().max()),
                 "ratio": on_irrelevant.norm / on_relevant.norm,
                 "relevant": on_relevant.norm,
                 "irrelevant": on_irrelevant.norm,
@@ -100,6 +104,7 @@ class SentencePairs(Questionnaire):
         over_lengths = "mean ratio over the mean square root of the ratio of lengths"
         names = ("relevant", "irrelevant", "relevant_tokens", "irrelevant_tokens")
         return {name: evaluation.measure(name) for name in names} | {
+            "apart": Measurement(evaluation["apart"].amax(1), self.answers["apart"].about),
             "ratio": Measurement(ratio.mean(1), "mean of norm(irrelevant) / norm(relevant)"),
             "normalised_ratio": Measurement(normalised.mean(1), by_length),
             "log_ratio": Measurement(normalised.log().mean(1), "mean logarithm of the length-normalised ratio"),

@@ -77,10 +77,7 @@ class ModelRow:
             ConfigError: the text is longer than the model's context, its start is hidden by sliding windows, or it has
                 a token that the model does not know.
         """
-        its: Any = self.tokenizer
-        encoded = its(text, return_offsets_mapping=True, verbose=False)
-        tokens = going_on(self.tokenizer, encoded["input_ids"])
-        ids = torch.tensor([begun(self.tokenizer, tokens)])
+        ids, offsets = self._encoded(text)
         prompt = read_prompt(self.model, ids, torch.ones_like(ids))
         layers = text_config(self.model).num_hidden_layers
         require_context(self.model, prompt)
@@ -88,9 +85,28 @@ class ModelRow:
         last = _LastRow(layers - 1, prompt)
         with watched(self.model, last):
             text_model(self.model)(prompt.ids, attention_mask=prompt.mask, use_cache=False)
+        return AttentionRow(last.weights.cpu(), offsets)
+
+    @torch.no_grad()
+    def own_row(self, text: str) -> Float[Tensor, "head token"]:
+        """The same row as the model itself tells it, by its eager attention; NaN of one that tells none."""
+        ids = self._encoded(text)[0].to(self.model.device)
+        usual = self.model.config._attn_implementation
+        self.model.set_attn_implementation("eager")
+        try:
+            maps = self.model(ids, output_attentions=True, use_cache=False).attentions
+        finally:
+            self.model.set_attn_implementation(usual)
+        return maps[-1][0, :, -1].cpu() if maps and maps[-1] is not None else torch.full((1, ids.shape[1]), torch.nan)
+
+    def _encoded(self, text: str) -> tuple[Int[Tensor, "1 token"], Int[Tensor, "token 2"]]:
+        """Tokens of a text, and their characters."""
+        its: Any = self.tokenizer
+        encoded = its(text, return_offsets_mapping=True, verbose=False)
+        tokens = going_on(self.tokenizer, encoded["input_ids"])
+        ids = torch.tensor([begun(self.tokenizer, tokens)])
         before = [(0, 0)] * (ids.shape[1] - len(tokens))
-        offsets = torch.tensor([*before, *encoded["offset_mapping"][: len(tokens)]])
-        return AttentionRow(last.weights.cpu(), offsets.reshape(-1, 2))
+        return ids, torch.tensor([*before, *encoded["offset_mapping"][: len(tokens)]]).reshape(-1, 2)
 
 
 class _LastRow:

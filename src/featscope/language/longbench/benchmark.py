@@ -10,6 +10,7 @@ from featscope.language.load import load_once
 from featscope.language.longbench.answer import answer
 from featscope.language.longbench.data import LongBenchExample
 from featscope.language.longbench.made_up import MADE_UP, made_up, made_up_count
+from featscope.language.longbench.metrics import points
 from featscope.language.longbench.suites import SUITES, SuiteName
 from featscope.language.methods import Reading
 from featscope.options import require
@@ -48,6 +49,7 @@ class Benchmark(Questionnaire):
     answers: ClassVar[Mapping[str, Answer]] = {
         "score": Answer("score of an answer, from 0 to 100", "points"),
         "exact": Answer("whether an answer is a right one word for word"),
+        "perfect": Answer("score of the first right answer, as if it had been said", "points"),
         "task_of": Answer("number of the example's task in the study's order"),
         "text_of": Answer("number of the text that is asked about; several questions may be about one"),
         "tokens": Answer("n, tokens of the prompt", "token"),
@@ -82,10 +84,13 @@ class Benchmark(Questionnaire):
 
         def ask(example: int) -> Mapping[str, float | str]:
             place, name, one = asked[example]
-            found = answer(method, tokenizer, SUITES[self.suite].tasks[name], one, self.context, chat=self.chat)
+            task = SUITES[self.suite].tasks[name]
+            found = answer(method, tokenizer, task, one, self.context, chat=self.chat)
+            right = one.answers[0]
             return {
                 "score": found.score,
                 "exact": found.exact,
+                "perfect": points(task.metric, right, one.answers, one.classes, first_line=task.first_line),
                 "task_of": place,
                 "text_of": text_of[example],
                 "tokens": found.tokens,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -17,6 +18,12 @@ from featscope.options import ConfigError
 HUB = "THUDM/LongBench"
 """Its name on the Hub."""
 _ZIP = "data.zip"
+_ANY = re.compile(".*", re.DOTALL)
+_FORMS = {
+    "passage_count": (re.compile(r"\d+"), "a number in digits alone"),
+    "passage_retrieval_en": (re.compile(r"Paragraph \d+"), "'Paragraph' and a number, as 'Paragraph 7'"),
+}
+"""How right answers look, where no other could be matched."""
 _LAYOUT = "a folder with TASK.jsonl, data/TASK.jsonl or data.zip, or a data set of the Hub with data.zip"
 
 
@@ -144,7 +151,12 @@ def _example(where: str, line: str, task: str) -> LongBenchExample:
     _require(where, "answers", found, _texts(found.get("answers")), "a list of one text or more")
     _require(where, "all_classes", found, classes is None or _texts(classes), "null, or a list of texts")
     _require(where, "all_classes", found, task != "trec" or classes is not None, "a list of texts for trec")
-    return LongBenchExample(found["input"], found["context"], tuple(found["answers"]), tuple(classes or ()))
+    answers = [one for one in found["answers"] if one.strip()]  # a blank is in whatever is said
+    form, allowed = _FORMS.get(task, (_ANY, "something in them"))
+    _require(where, "answers", found, bool(answers) and all(map(form.fullmatch, answers)), f"texts with {allowed}")
+    known = task != "trec" or {*answers} <= {*(classes or ())}
+    _require(where, "answers", found, known, "texts that are among all_classes")
+    return LongBenchExample(found["input"], found["context"], tuple(answers), tuple(classes or ()))
 
 
 def _texts(value: Any) -> bool:

@@ -85,7 +85,11 @@ ALL = (
 TASKS: Mapping[str, LongBenchTask] = {task.name: task for task in ALL}
 """The tasks by name, which is that of their file."""
 _CHOICES = ("longbook_choice_eng", "code_debug")
-_NUMBERS = {"code_run": re.compile(r"-?\d+"), "math_find": re.compile(r"-?\d+(\.\d+)?")}
+_NUMBERS = {
+    **dict.fromkeys(("passkey", "number_string"), re.compile(r"\d+")),
+    "code_run": re.compile(r"-?\d+"),
+    "math_find": re.compile(r"-?\d+(\.\d+)?"),
+}
 
 
 @kept_while_unchanged(len(TASKS))
@@ -117,7 +121,7 @@ def _example(where: str, line: str, task: str) -> LongBenchExample:
             "Correct the file."
         ) from None
     several = answers if isinstance(answers, list) else [answers]
-    words = [str(one) for one in several if isinstance(one, str | int | float)]
+    words = [str(one) for one in several if isinstance(one, str | int | float) and not isinstance(one, bool)]
     wanted = [one for one in words if is_text(one) and one.strip()]  # a blank is in whatever is said
     if not is_text(context) or not is_text(asked) or not wanted:
         raise ConfigError(f"{where}: allowed are a context and an input of text, and an answer. Correct the file.")
@@ -146,7 +150,13 @@ def _choice(where: str, task: str, asked: str, options: Any, wanted: Sequence[st
         raise ConfigError(
             f"{where}: options = {str(options)[:60]}: allowed are four texts, one of which is the answer."
         )
-    letter = "ABCD"[options.index(wanted[0])] if wanted[0] in options else wanted[-1]
+    told = len(wanted) > 1 and wanted[-1] in ("A", "B", "C", "D")  # where two options are alike, or none is the text
+    letter = wanted[-1] if told or wanted[0] not in options else "ABCD"[options.index(wanted[0])]
     listed = "\n".join(f"{name}. {text}" for name, text in zip("ABCD", options, strict=True))
     right = options["ABCD".index(letter)]
+    if wanted[0] in options and right != wanted[0]:
+        raise ConfigError(
+            f"{where}: answer = {str(wanted)[:60]}: allowed are a text and the letter of the option that it is. "
+            "Correct the file."
+        )
     return (listed if task == "code_debug" else f"{asked}\n{listed}"), [letter, right]

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from featscope.language.retriever.forward import quick
 
+_DECAY = 0.05  # of weights, times the learning rate
+_MOMENTUM = 0.95  # of gradients' running mean
 _FIVE = (3.4445, -4.7750, 2.0315)  # of the quintic that brings singular values near 1 (Jordan 2024)
 
 
@@ -18,14 +20,10 @@ class Muon(torch.optim.Optimizer):
     Args:
         matrices: what learns.
         lr: learning rate; a step's singular values are near it.
-        decay: of weights, times the learning rate.
-        momentum: of the running mean.
     """
 
-    def __init__(
-        self, matrices: Iterable[nn.Parameter], lr: float, decay: float = 0.05, momentum: float = 0.95
-    ) -> None:
-        super().__init__([*matrices], {"lr": lr, "decay": decay, "momentum": momentum})
+    def __init__(self, matrices: Iterable[nn.Parameter], lr: float) -> None:
+        super().__init__([*matrices], {"lr": lr})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -37,9 +35,9 @@ class Muon(torch.optim.Optimizer):
             for (rows, columns), matrices in shapes.items():
                 gradients = torch.stack([matrix.grad for matrix in matrices])  # type: ignore[misc]
                 kept = self.state[matrices[0]].setdefault("mean", torch.zeros_like(gradients))
-                kept.lerp_(gradients, 1 - group["momentum"])
-                steps = orthogonal(gradients.lerp(kept, group["momentum"]))
-                torch._foreach_mul_(matrices, 1 - group["lr"] * group["decay"])
+                kept.lerp_(gradients, 1 - _MOMENTUM)
+                steps = orthogonal(gradients.lerp(kept, _MOMENTUM))
+                torch._foreach_mul_(matrices, 1 - group["lr"] * _DECAY)
                 torch._foreach_add_(matrices, steps.unbind(), alpha=-group["lr"] * max(1, rows / columns) ** 0.5)
 
 

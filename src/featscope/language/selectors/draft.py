@@ -22,14 +22,14 @@ from featscope.language.decoder import (
 )
 from featscope.language.keep import Keep, operations_of, require_keep
 from featscope.language.prompt import Prompt
-from featscope.language.selection import Pool, places_of, require_rule, require_window, select
+from featscope.language.selection import Forcing, Pool, places_of, require_rule, require_window, select
 from featscope.options import ConfigError, require
 
 _FILLED_UP = 256  # rows by which vocabularies of one tokenizer may differ: Qwen 2.5's do by 128, Gemma 3's by 64
 
 
 @dataclass(frozen=True)
-class Draft:
+class Draft(Forcing):
     """A small model of the same tokenizer chooses (speculative prefill, Liu, Chen and Zhang 2025, arXiv 2502.02789).
 
     It reads the prompt and writes ``look_ahead`` tokens. Score of token i: the mean over the prompt's last token and
@@ -76,15 +76,6 @@ class Draft:
                 f"of the same tokenizer, with {others}"
             )
 
-    @property
-    def keeps_last(self) -> bool:
-        """Whether the prompt's last token is kept in any case."""
-        return self.window > 0 or -1 in self.force_keep
-
-    def forced(self) -> int:
-        """How many tokens it keeps in any case."""
-        return len({*range(-self.window, 0), *self.force_keep})
-
     def spent(self, model: PreTrainedModel, length: int) -> float:
         """Operations of the small model."""
         return operations_of(self.draft, length + self.look_ahead)
@@ -92,8 +83,7 @@ class Draft:
     @torch.no_grad()
     def select(self, model: PreTrainedModel, prompt: Prompt, keep: int) -> Int[Tensor, "batch kept"]:
         """The ``keep`` tokens of the largest scores."""
-        force = (*range(-self.window, 0), *self.force_keep)
-        return select(self.scores(prompt), prompt.real, keep, self.pool, self.kernel, force, self.block)
+        return select(self.scores(prompt), prompt.real, keep, self.pool, self.kernel, self.always_kept, self.block)
 
     def scores(self, prompt: Prompt) -> Float[Tensor, "batch token"]:
         """The largest weight over layers and heads that each token gets, averaged over who attends.

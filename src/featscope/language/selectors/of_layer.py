@@ -13,12 +13,12 @@ from featscope.language.decoder import require_attention, require_context, requi
 from featscope.language.first_pass import attention_at, attention_in_chunks
 from featscope.language.keep import Keep, operations_of, require_keep
 from featscope.language.prompt import Prompt
-from featscope.language.selection import Pool, places_of, require_rule, require_window, select
+from featscope.language.selection import Forcing, Pool, places_of, require_rule, require_window, select
 from featscope.options import require
 
 
 @dataclass(frozen=True)
-class OfLayer:
+class OfLayer(Forcing):
     """Base of selectors that look into the attention of one layer: the layers below it read the whole prompt.
 
     Attributes:
@@ -56,11 +56,6 @@ class OfLayer:
         """Last queries that it looks at; None for all."""
         raise NotImplementedError
 
-    @property
-    def keeps_last(self) -> bool:
-        """Whether the prompt's last token is kept in any case."""
-        return self.window > 0 or -1 in self.force_keep
-
     def scores(self, reached: Attention, prompt: Prompt) -> Float[Tensor, "batch token"]:
         """What the choice goes by, larger for tokens that are kept."""
         raise NotImplementedError
@@ -72,10 +67,6 @@ class OfLayer:
         require(self, "layer", 0 <= self.layer < layers, f"0 to {layers - 1}", cure)
         require_attention(model, self.layer)
 
-    def forced(self) -> int:
-        """How many tokens it keeps in any case."""
-        return len({*self._force()})
-
     def spent(self, model: PreTrainedModel, length: int) -> float:
         """Operations of the layers below."""
         return operations_of(model, length, range(self.layer))
@@ -83,7 +74,7 @@ class OfLayer:
     def choose(self, reached: Attention, prompt: Prompt, keep: int) -> Int[Tensor, "batch kept"]:
         """The ``keep`` tokens of the largest scores, given what enters the layer's attention."""
         found = self.scores(reached, prompt)
-        return select(found, prompt.real, keep, self.pool, self.kernel, self._force(), self.block)
+        return select(found, prompt.real, keep, self.pool, self.kernel, self.always_kept, self.block)
 
     @torch.no_grad()
     def select(self, model: PreTrainedModel, prompt: Prompt, keep: int) -> Int[Tensor, "batch kept"]:
@@ -102,6 +93,3 @@ class OfLayer:
             if self.rows is not None:
                 queries = [torch.cat(queries, 2)[:, :, -self.rows :]]
         return self.choose(reached._replace(query=torch.cat(queries, 2)), prompt, keep)
-
-    def _force(self) -> tuple[int, ...]:
-        return (*range(-self.window, 0), *self.force_keep)

@@ -11,7 +11,8 @@ function ticks(low, high, log, most) {
   const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
   const few = high / low <= 50 || Math.floor(Math.log10(high)) - Math.ceil(Math.log10(low)) < 1, skip = few ? 1 : Math.max(1, Math.ceil((last - first) / most)), all = [];
   for (let e = first; e <= last; e += skip) for (const m of few ? [1, 2, 5] : [1]) all.push(m * 10 ** e);
-  return all.filter((v) => v >= low * 0.999 && v <= high * 1.001);
+  const inside = all.filter((v) => v >= low * 0.999 && v <= high * 1.001);
+  return inside.length > 1 ? inside : ticks(low, high, false, most);  // too short for these
 }
 
 // The ticks of one axis are written alike: all as powers of ten if any needs to be; in full, so that neighbours differ.
@@ -27,7 +28,7 @@ function scale(low, high, log, from, to) {
   return Object.assign(at, { low, high, log, from, to, back });
 }
 
-// The ends of an axis that shows ``values``, and ``edges`` (ends of intervals) as far as these do not dwarf them: within
+// The ends of an axis that shows ``values``, and ``edges`` (ends of intervals) as far as these do not dwarf them: up to
 // ``reach`` times the extent of the values.
 function extent(values, log, edges = [], reach = 1) {
   const sound = (all) => finite(all).filter((v) => !log || v > 0);
@@ -35,7 +36,8 @@ function extent(values, log, edges = [], reach = 1) {
   if (!seen.length) return log ? [1, 10] : [0, 1];
   let low = Math.min(...seen), high = Math.max(...seen);
   const room = log ? Math.max(high / low, 2) : high - low || Math.abs(high) || 1;
-  const near = sound(edges).filter((v) => log ? v >= low / room && v <= high * room : v >= low - reach * room && v <= high + reach * room);
+  const [least, most] = log ? [low / room, high * room] : [low - reach * room, high + reach * room];
+  const near = sound(edges).map((v) => Math.min(most, Math.max(least, v)));
   [low, high] = [Math.min(low, ...near), Math.max(high, ...near)];
   if (log) return low === high ? [low / 2, high * 2] : [low / 1.05, high * 1.05];
   if (low > 0 && low < 0.4 * high) low = 0;

@@ -25,7 +25,7 @@ function rows(figure, hidden, lookOf, width) {
   const edges = shown.flatMap((series) => names.flatMap((_, i) => [...samples(series, i), ...(few(series) ? [] : [series.low[i], series.high[i]])]));
   const ends = extent([0, ...shown.flatMap((series) => series.y), ...figure.references.map(([value]) => value)], false, edges, REACH);
   const x = scale(...ends, false, left, width - 53);
-  const said = shown.map((series) => `${words(series.label)}: ${names.map((name, i) => `${name} ${number(series.y[i])}`).join(", ")}`);
+  const said = shown.map((series) => `${words(series.label)}: ${names.map((name, i) => `${name} ${number(series.y[i])}${between(series, i)}`).join(", ")}`);
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${words(figure.unit)}. ${said.join("; ")}.` });
   const at = ticks(...ends, false, 5), text = written(at);
   at.forEach((v, i) => chart.append(svg("path", { class: "grid", d: `M${x(v)},${head}V${bottom}` }),
@@ -42,7 +42,9 @@ function rows(figure, hidden, lookOf, width) {
       : { class: "strong", x: left - 12, y: middle + 4, "text-anchor": "end" }, name));
     shown.forEach((series, k) => mark(chart, series, i, x, start + top + (k + 0.5) * pitch, pitch, samples(series, i)));
     const area = svg("rect", { class: "area", x: 0, y: start - 5, width, height: row });
-    area.addEventListener("pointermove", (event) => tell([name, ...shown.map((series) => described(series, i))], event.clientX, event.clientY));
+    const read = (event) => tell([name, ...shown.map((series) => described(series, i))], event.clientX, event.clientY);
+    area.addEventListener("pointermove", read);
+    tapped(area, read);
     area.addEventListener("pointerleave", hush);
     chart.append(area);
   });
@@ -69,6 +71,7 @@ function mark(chart, series, i, x, middle, pitch, samples) {
 function described(series, i) {
   const one = alone(series);
   if (one) return `${words(series.label)}: ${number(one[i])} in replica ${state.replica}`;
-  const interval = series.low[i] === null ? "" : ` (${number(series.low[i])} to ${number(series.high[i])})`;
-  return `${words(series.label)}: ${number(series.y[i])}${interval}`;
+  return `${words(series.label)}: ${number(series.y[i])}${between(series, i)}`;
 }
+
+const between = (series, i) => series.low[i] === null || few(series) ? "" : ` (${number(series.low[i])} to ${number(series.high[i])})`;

@@ -76,6 +76,16 @@ function tell(lines, x, y) {
 }
 const hush = () => { tip.hidden = true; };
 
+// A finger that is lifted without having moved asks for what a pointer that hovers is told.
+function tapped(node, read) {
+  let down = null;
+  node.addEventListener("pointerdown", (event) => { down = [event.clientX, event.clientY]; });
+  node.addEventListener("pointerup", (event) => {
+    const still = down && Math.hypot(event.clientX - down[0], event.clientY - down[1]) < 10;
+    if (still && event.pointerType !== "mouse") setTimeout(() => read(event));  // after the leaving that hides it
+  });
+}
+
 const dark = () => document.documentElement.dataset.theme
   ? document.documentElement.dataset.theme === "dark" && !matchMedia("print").matches
   : matchMedia("(prefers-color-scheme: dark)").matches && !matchMedia("print").matches;
@@ -105,7 +115,7 @@ const gradient = (colours) => `linear-gradient(to right, ${colours.map((c) => `r
 
 // Names with their looks; a click hides one in all panels, or shows it again. ``hidden`` holds the names.
 function legend(home, entries, hidden, redraw) {
-  home.append(html("p", { className: "legend" }, ...entries.map(([label, look]) => {
+  home.append(html("p", { className: entries.length > 24 ? "legend many" : "legend" }, ...entries.map(([label, look]) => {
     const button = html("button", { type: "button", title: "Hide or show" }, look, html("span", { innerHTML: label }));
     button.setAttribute("aria-pressed", true);
     button.addEventListener("click", () => {

@@ -23,9 +23,10 @@ function curves(figure, home) {
 function curvePanel(panel, grid, looks, hidden) {
   const holder = html("div", { className: "chart" });
   const back = html("button", { type: "button", className: "back", textContent: "Show all", hidden: true });
+  const beyond = html("p", { className: "axis", textContent: "Some intervals go beyond the axis.", hidden: true });
   grid.append(html("div", { className: "panel" },
     html("p", { className: "name", innerHTML: panel.title }), html("p", { className: "axis", innerHTML: panel.y }),
-    holder, html("p", { className: "axis x", innerHTML: panel.x }), html("p", { className: "axis left-out", innerHTML: panel.left_out }), back));
+    holder, html("p", { className: "axis x", innerHTML: panel.x }), html("p", { className: "axis left-out", innerHTML: panel.left_out }), beyond, back));
   let span = null, reading = null;  // what part of x is shown; the point that the keyboard has reached
   const known = (c) => c.y.flatMap((v, i) => v === null || (panel.logx && c.x[i] <= 0) ? [] : [c.x[i]]);
   const shown = () => panel.curves.filter((c) => !hidden.has(c.label));
@@ -56,6 +57,7 @@ function curvePanel(panel, grid, looks, hidden) {
     interact(chart, x, ruler, width, height);
     holder.replaceChildren(chart);
     back.hidden = !span;
+    beyond.hidden = !finite(edges).some((v) => v < ends[0] || v > ends[1]);
   }
 
   function read(chart, ruler, x, at, height) {
@@ -65,7 +67,7 @@ function curvePanel(panel, grid, looks, hidden) {
       const i = nearest(c, at);
       if (i < 0) return "";
       const one = alone(c), value = one ? one[i] : c.y[i];
-      const sure = !c.low || c.low[i] === null || one;
+      const sure = !c.low || c.low[i] === null || one || few(c);
       const where = c.x[i] === at ? "" : ` (at ${exact(c.x[i])})`;  // the nearest that there is
       const told = (v) => number(v, c.digits - 1);
       return `${words(c.label)}${where}: ${told(value)}${sure ? "" : ` (${told(c.low[i])} to ${told(c.high[i])})`}`;
@@ -98,13 +100,15 @@ function curvePanel(panel, grid, looks, hidden) {
       from = null;
       if (wide) zoom(ends);
     });
+    tapped(chart, (event) => points.length && read(chart, ruler, x, closest(place(event)), height));
     chart.addEventListener("pointerleave", () => { from = null; ruler.removeAttribute("d"); hush(); });
     chart.addEventListener("blur", () => { ruler.removeAttribute("d"); hush(); });
     chart.addEventListener("dblclick", () => zoom(null));
     back.onclick = () => zoom(null);
     chart.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (event.key === "Escape") return zoom(null);
+      if (event.key === "Escape" && !span) { ruler.removeAttribute("d"); return hush(); }
+      if (event.key === "Escape") { zoom(null); return holder.firstElementChild.focus(); }
       if (!step || !points.length) return;
       event.preventDefault();
       const now = reading === null ? (step > 0 ? -1 : points.length) : points.indexOf(closest(reading));

@@ -54,6 +54,8 @@ document.getElementById("theme").addEventListener("click", () => {
 for (const button of document.querySelectorAll(".copy")) {
   button.addEventListener("click", () => {
     const code = button.parentElement.querySelector("code");
-    navigator.clipboard?.writeText(code.textContent).then(() => { button.textContent = "Copied"; }, () => getSelection().selectAllChildren(code));
+    const select = () => getSelection().selectAllChildren(code);  // where a page may not write to the clipboard
+    if (!navigator.clipboard) return select();
+    navigator.clipboard.writeText(code.textContent).then(() => { button.textContent = "Copied"; }, select);
   });
 }

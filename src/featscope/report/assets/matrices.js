@@ -35,12 +35,14 @@ function cells(figure, panel, width, colours, level) {
     chart.append(svg("text", { x: left + (j + 0.5) * wide, y: (i + 0.5) * tall + 4, "text-anchor": "middle", class: "inside", style: `fill:${light ? "#171b20" : "#ffffff"}` }, number(value, 2)));
   }));
   const over = chart.appendChild(svg("rect", { ...area, class: "area" }));
-  over.addEventListener("pointermove", (event) => {
+  const read = (event) => {
     const box = over.getBoundingClientRect(), place = (share, n) => Math.min(n - 1, Math.max(0, Math.floor(share * n)));
     const i = place((event.clientY - box.top) / box.height, count), j = place((event.clientX - box.left) / box.width, across);
     tell([`${words(figure.row)} ${rowNames[i]}, ${words(figure.column)} ${columnNames[j]}`,
       `${words(figure.value)}: ${number(panel.cells[i][j])}`], event.clientX, event.clientY);
-  });
+  };
+  over.addEventListener("pointermove", read);
+  tapped(over, read);
   over.addEventListener("pointerleave", hush);
   const rowSkip = Math.ceil(12 / tall);
   rowNames.forEach((name, i) => { if (i % rowSkip === 0) chart.append(svg("text", { x: left - 5, y: (i + 0.5) * tall + 4, "text-anchor": "end" }, name)); });

@@ -101,12 +101,18 @@ function movie(figure, home) {
   }
 
   let timer = null;
-  const stop = () => { clearInterval(timer); timer = null; play.textContent = "▶ Play"; };
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    play.textContent = "▶ Play";
+    course?.setAttribute("aria-live", "polite");
+  };
   const go = (to) => { frame = to; state.step = figure.steps[to]; changed("step"); };
   play.addEventListener("click", () => {
     if (timer) return stop();
     if (frame === frames - 1) go(0);
     play.textContent = "❚❚ Pause";
+    course?.setAttribute("aria-live", "off");  // else each frame would be read aloud
     timer = setInterval(() => frame < frames - 1 ? go(frame + 1) : stop(), 260);
   });
   slider.addEventListener("input", () => { stop(); go(+slider.value); });

@@ -53,19 +53,27 @@ document.getElementById("theme").addEventListener("click", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => changed("theme"));
 
-let folded = [];
+let folded = [], picked = "";
 addEventListener("beforeprint", () => {
+  picked = document.querySelector('.filters [aria-pressed="true"]')?.dataset.filter ?? "";
+  filter("");  // paper has all claims
   folded = [...document.querySelectorAll("details:not([open])")];
   folded.forEach((fold) => { fold.open = true; });
   changed("theme");
 });
-addEventListener("afterprint", () => { folded.forEach((fold) => { fold.open = false; }); changed("theme"); });
+addEventListener("afterprint", () => {
+  folded.forEach((fold) => { fold.open = false; });
+  filter(picked);
+  changed("theme");
+});
 
 document.getElementById("copy")?.addEventListener("click", (event) => {
   const command = document.getElementById("command"), button = event.target;
-  navigator.clipboard?.writeText(command.textContent).then(() => { button.textContent = "Copied"; },
-    () => getSelection().selectAllChildren(command));
+  const select = () => getSelection().selectAllChildren(command);  // where a page may not write to the clipboard
+  if (!navigator.clipboard) return select();
+  navigator.clipboard.writeText(command.textContent).then(() => { button.textContent = "Copied"; }, select);
 });
+for (const link of document.querySelectorAll(".menu a")) link.addEventListener("click", () => { link.closest("details").open = false; });
 // What is drawn at its width is told of it after the first frame's layout, and draws in the second.
 const frame = () => new Promise(requestAnimationFrame);
 Promise.all(drawn).then(frame).then(frame).then(frame).then(() => { document.documentElement.dataset.drawn = "all"; });

@@ -57,11 +57,13 @@ function diagram(figure, panel, width) {
     const box = chart.getBoundingClientRect(), ratio = box.width / width, [where, what] = words(panel.said[i]).split(/: (.*)/s);
     tell([where, what], box.left + x(panel.x[i]) * ratio, box.top + place(i) * ratio);
   };
-  chart.addEventListener("pointermove", (event) => {
+  const nearest = (event) => {
     const box = chart.getBoundingClientRect(), ratio = width / box.width, h = (event.clientX - box.left) * ratio, v = (event.clientY - box.top) * ratio;
     const away = (i) => Math.hypot(x(panel.x[i]) - h, place(i) - v);
     if (every.length) read(every.reduce((best, i) => away(i) < away(best) ? i : best));
-  });
+  };
+  chart.addEventListener("pointermove", nearest);
+  tapped(chart, nearest);
   chart.addEventListener("pointerleave", hush);
   chart.addEventListener("blur", hush);
   let reading = -1;

@@ -32,9 +32,9 @@ def wave_share(matrices: Float[Tensor, "*batch row column"], waves: int = WAVES)
 
 
 @cache
-def waves_at_random(modulus: int, hidden: int, head_dim: int, matrices: int = 300) -> float:
+def waves_at_random(modulus: int, hidden: int, head_dim: int) -> float:
     """Mean `wave_share` of heads with random weights on random embeddings."""
-    chance = torch.Generator().manual_seed(0)
+    chance, matrices = torch.Generator().manual_seed(0), 300
     numbers = torch.randn(matrices, modulus, hidden, generator=chance)
     keys, queries = torch.randn(2, matrices, hidden, head_dim, generator=chance)
     return float(wave_share((numbers @ keys) @ (numbers @ queries).mT).mean())

@@ -36,7 +36,7 @@ from featscope.studies.contrastive_fine_tuning.recipe import (
     TWO_TERM,
 )
 from featscope.studies.contrastive_fine_tuning.source import VIEWS
-from featscope.studies.summaries import bars, chart, curve
+from featscope.studies.summaries import bars, chart, curve, side_by_side, without_intervals
 
 _ACCURACY, _GAIN = "test accuracy (%)", "difference (points)"
 _CURVES = {
@@ -58,7 +58,7 @@ def accuracies(runs: Runs, said: str) -> Bars:
         "Fine-tuning with a contrastive term and without",
         f"{said}100 labels; λ = 1.",
         [LABEL_OF[arm] for arm in arms],
-        {label: _side_by_side([fewest(runs[arm], method) for arm in arms]) for label, method in each.items()},
+        {label: side_by_side([fewest(runs[arm], method) for arm in arms]) for label, method in each.items()},
         _ACCURACY,
         within=(0.0, 100.0),
         claims=("fine-tuning-beats-a-probe", "augmentation-helps", "contrastive-training-helps-a-probe"),
@@ -81,7 +81,7 @@ def gains(runs: Runs, said: str) -> Bars:
         f"{said}100 labels. Differences within a replica, with the same start and batches.",
         [LABEL_OF[arm] for arm in arms],
         {
-            label: _side_by_side([difference(runs[arm], one, other) for arm in arms])
+            label: side_by_side([difference(runs[arm], one, other) for arm in arms])
             for label, (one, other) in pairs.items()
         },
         _GAIN,
@@ -206,7 +206,7 @@ def printed() -> Bars:
         "Tables F.5 to F.8 of the dissertation, means over their rows, by share of labels that is used.",
         groups,
         {
-            name: _alone([np.mean(published.gains(table, fractions=(at,))) for at in published.FRACTIONS])
+            name: without_intervals([np.mean(published.gains(table, fractions=(at,))) for at in published.FRACTIONS])
             for name, table in names.items()
         },
         _GAIN,
@@ -220,12 +220,3 @@ def _there(run: xr.Dataset, name: str, asked: Sequence[int], **where: int) -> np
     if name not in run:
         return np.array(asked, dtype=float)
     return run[name].isel(where, drop=True).mean("replica").values
-
-
-def _side_by_side(values: list[xr.DataArray]) -> xr.DataArray:
-    return xr.concat(values, "group").transpose("replica", "group")
-
-
-def _alone(values: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    found = np.asarray(values, dtype=float)
-    return found, np.full_like(found, np.nan), np.full_like(found, np.nan)

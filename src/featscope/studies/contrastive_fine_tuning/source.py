@@ -40,7 +40,6 @@ DOMAINS = {"photos": "photo", "sketches": "sketch", "cartoons": "cartoon"}
 """Sets of images that are domains of PACS."""
 _FEW = 2  # views of sets that are pre-trained on alone
 _CROPS = CropColor(Crop(0.2), 0.5)
-_AT_ONCE = 512
 
 
 class Samples(NamedTuple):
@@ -165,7 +164,7 @@ def _images(data: str) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
         draws = Streams(0, [0]).at(f"pool {split}")
         index = draws.choice(len(images.labels), min(wanted, len(images.labels)))[0]
         parts += [images.pixels(index), images.labels[index]]
-    require_trained_on(data, named["train"], parts[3])
+    require_trained_on(data, parts[1], parts[3])
     require_same_names(data, named)
     return parts[0], parts[1], parts[2], parts[3], max(map(len, named.values()))
 

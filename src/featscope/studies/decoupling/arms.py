@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import log
+from math import isfinite, log
 from typing import Any
 
 from featscope.data import SparseCoding
@@ -102,7 +102,9 @@ class DecouplingArms(Study):
 
     def at_power(self, power: float) -> int:
         """Steps after which η t = d^power, the clock of Theorem E.1 and Corollary 3.5; one at least."""
-        return max(1, round(self.data.features**power / self.optimizer.lr))
+        steps = self.data.features**power / self.optimizer.lr
+        require(self.optimizer, "lr", isfinite(steps), "one of which d^2/η steps are a number")
+        return max(1, round(steps))
 
     @property
     def moments(self) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from featscope.claims import COSINE, PAIRED, POSITIVE, SHARE, Found, bound, identity, ordering
-from featscope.probes.stored import energy
+from featscope.probes.stored import energies, energy
 from featscope.studies import Runs, last
 from featscope.studies.decoupling.at_start import is_spread
 from featscope.studies.decoupling.balance import Balance
@@ -239,6 +239,25 @@ class Corollaries(Balance):
         """
         start = in_words(run.noise_cosine.isel(step=0))
         return Found(last(run, run.noise_cosine), f"At the random start it was {start}.")
+
+    @identity(
+        "derived, for Theorem 3.2",
+        on={"plain": "", "loud-start": LOUD},
+        equals=1.0,
+        within=0.05,
+        because="Tolerance: 5 %, a stated choice; the mean is over inputs, the form of squares.",
+        range=POSITIVE,
+    )
+    def output_noise_is_of_the_weights(self, run: xr.Dataset, arm: str) -> xr.DataArray:
+        r"""Without augmentation the share of noise in the output is that in the weights.
+
+        Where thresholds are 0, $\cos(f(x), f(\xi)) = (1 + R)^{-1/2}$, $R = \frac{p}{s^2} \lVert WM\rVert_F^2 / \lVert
+        W\rVert_F^2$. Measured: the mean cosine in the end, over that.
+        """
+        data, squares = self.arm(arm).recipe.data, last(run, run.norm) ** 2
+        of_features = (squares * last(run, energies(run))).sum("neuron", skipna=False)
+        share = of_features / squares.sum("neuron", skipna=False)
+        return last(run, run.noise_cosine) / theory.noise_cosine(share, data.activity, data.noise_variance)
 
     @bound(
         "Theorem 3.2",

@@ -19,7 +19,7 @@ from featscope.studies.domain_generalisation.arms import (
 )
 from featscope.studies.domain_generalisation.published import COLUMNS, TABLE_E2
 from featscope.studies.domain_generalisation.recipe import LEFT_OUT
-from featscope.studies.summaries import bars, chart, curve
+from featscope.studies.summaries import bars, chart, curve, side_by_side, without_intervals
 
 _ACCURACY = "accuracy in the domain left out (%)"
 
@@ -40,7 +40,7 @@ def accuracies(runs: Runs, said: str) -> Bars:
         f"{said}Means over the domains, each left out once. The strength is 0.01, or chosen on what is held out of the "
         "training domains.",
         [LABELS[arm] for arm in arms],
-        {label: _side_by_side([of(runs[arm]) for arm in arms]) for label, of in each.items()},
+        {label: side_by_side([of(runs[arm]) for arm in arms]) for label, of in each.items()},
         _ACCURACY,
         within=(0.0, 100.0),
         claims=("classes-are-recognised", "a-new-domain-costs-accuracy"),
@@ -62,7 +62,7 @@ def gains(runs: Runs, said: str) -> Bars:
         f"{said}Differences to the same algorithm without a penalty, paired by replica."
         + (" Beside them what Table E.2 prints for PACS, with another network, all of it trained." if paper else ""),
         [LABELS[arm] for arm in arms],
-        {label: _side_by_side([of(runs[arm]) for arm in arms]) for label, of in each.items()},
+        {label: side_by_side([of(runs[arm]) for arm in arms]) for label, of in each.items()},
         "difference (points)",
         references=[(0.0, "equal")],
         claims=(
@@ -76,7 +76,7 @@ def gains(runs: Runs, said: str) -> Bars:
     )
     if paper:
         found = [TABLE_E2[f"{arm}, NU"][1] - TABLE_E2[arm][1] if f"{arm}, NU" in TABLE_E2 else np.nan for arm in arms]
-        made.series["NU, printed"] = _alone(found)
+        made.series["NU, printed"] = without_intervals(found)
     return made
 
 
@@ -86,12 +86,12 @@ def strengths(run: xr.Dataset, said: str) -> Curves:
 
     def both(title: str, label: str, of: Callable[..., xr.DataArray]) -> Panel:
         def over(norm: Norm) -> xr.DataArray:
-            return _side_by_side([of(norm, strength) for strength in STRENGTHS])
+            return side_by_side([of(norm, strength) for strength in STRENGTHS])
 
         lines = [
             curve(over("nuclear"), "NU", "group", x=at),
             curve(over("frobenius"), "Frobenius", "group", x=at),
-            curve(_side_by_side([of()] * len(STRENGTHS)), "plain", "group", x=at, dashed=True),
+            curve(side_by_side([of()] * len(STRENGTHS)), "plain", "group", x=at, dashed=True),
         ]
         return Panel(title, "strength λ", label, lines, log_x=True)
 
@@ -138,7 +138,7 @@ def by_domain(runs: Runs, said: str) -> Bars:
     )
     if paper:
         for key, label in (("erm", "ERM, printed"), ("erm, NU", "ERM, NU, printed")):
-            made.series[label] = _alone(TABLE_E2[key][0])
+            made.series[label] = without_intervals(TABLE_E2[key][0])
     return made
 
 
@@ -157,12 +157,3 @@ def _domains(accuracies: xr.DataArray) -> list[str]:
     names = str(accuracies.attrs.get("long_name", "")).removeprefix(LEFT_OUT).split(", ")
     count = accuracies.sizes["target"]
     return names if len(names) == count else [f"domain {place + 1}" for place in range(count)]
-
-
-def _side_by_side(values: list[xr.DataArray]) -> xr.DataArray:
-    return xr.concat(values, "group").transpose("replica", "group")
-
-
-def _alone(values: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    found = np.asarray(values, dtype=float)
-    return found, np.full_like(found, np.nan), np.full_like(found, np.nan)

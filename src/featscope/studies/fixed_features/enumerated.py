@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from scipy.optimize import linprog
 from torch import Tensor, nn
 
 from featscope.data import DictionaryBatch, DictionaryData
@@ -21,7 +23,6 @@ FEATURES = 24
 """N of the random feature maps."""
 NORM = 2.0
 """B, of the weights on them."""
-_STEPS = 200  # of the search for the least loss
 _MOST = 16
 _ONLINE, _BATCH, _RATE = 100, 50, 0.5
 _PENALTIES = (1e-6, 1e-3, 1e-1, 1.0)  # of least squares, the rivals of descent
@@ -87,7 +88,7 @@ class EnumeratedInputs(nn.Module):
         drive = (2 * present - 1) @ draws.normal(d, FEATURES, dtype=torch.float64) + draws.normal(1, FEATURES).double()
         self.features = 2 * truncated_relu(drive) - 1
         self.in_more_dimensions = self._embedded(draws, weights)
-        self.regret = self._online(draws)
+        self.regret, self.added_up = self._online(draws)
 
     def _embedded(self, draws: Draws, chances: Tensor) -> Float[Tensor, "replica"]:
         """Largest difference of the first two steps in d = 2D dimensions, seen from the dictionary, over |W|."""
@@ -105,17 +106,18 @@ class EnumeratedInputs(nn.Module):
         outside = there[2].weights - there[2].weights @ dictionary @ dictionary.mT
         return torch.stack([*found, outside.abs().amax((1, 2)) / there[2].weights.abs().amax((1, 2))]).amax(0)
 
-    def _online(self, draws: Draws) -> Float[Tensor, "replica"]:
+    def _online(self, draws: Draws) -> tuple[Float[Tensor, "replica"], Float[Tensor, "replica"]]:
         """Left less right side of the online bound of Theorem A.21, for the second layer alone, which is convex.
 
-        The right side is that of the best of some rivals: the last iterate, and least squares on all batches.
+        The right side is that of the best of some rivals: the last iterate, and least squares on all batches. Also what
+        steps from 0 add up to, (2η Σ <∇_t, θ_t> + ‖θ_T‖²)/(η² T) over the mean of ‖∇_t‖² that is in the bound: 1.
         """
         inputs, labels = self.train_set
         hidden = self.stages[2]
         read = Layers(hidden.weights / hidden.weights.norm(dim=-1, keepdim=True), hidden.biases, hidden.outer)
         features = truncated_relu(read.drive(inputs))
         theta = torch.zeros_like(hidden.outer)
-        batches, losses, squares = [], [], []
+        batches, losses, squares, along = [], [], [], []
         places = torch.searchsorted(running_sum(self.chances, 0), draws.uniform(_ONLINE, _BATCH, dtype=torch.float64))
         for at in places.clamp(max=len(self.chances) - 1).unbind(1):
             x, y = features.gather(1, at[..., None].expand(-1, -1, features.shape[-1])), labels.gather(1, at)
@@ -123,6 +125,7 @@ class EnumeratedInputs(nn.Module):
             gradient = _hinge_gradient(x, y, margin)
             losses.append((1 - margin).relu().mean(1))
             squares.append(gradient.square().sum(1))
+            along.append((gradient * theta).sum(1))
             batches.append((x, y))
             theta = theta - _RATE * gradient
         x, y = (torch.cat(parts, 1) for parts in zip(*batches, strict=True))
@@ -131,8 +134,9 @@ class EnumeratedInputs(nn.Module):
             (1 - y * (x @ rival[..., None])[..., 0]).relu().mean(1) + rival.square().sum(1) / (2 * _RATE * _ONLINE)
             for rival in rivals
         ]
-        bound = torch.stack(allowed).amin(0) + _RATE * torch.stack(squares).mean(0)
-        return torch.stack(losses).mean(0) - bound
+        square = _mean(squares)
+        added_up = (2 * _RATE * torch.stack(along).sum(0) + theta.square().sum(1)) / (_RATE**2 * _ONLINE * square)
+        return _mean(losses) - torch.stack(allowed).amin(0) - _RATE * square, added_up
 
     @property
     def passed(self) -> Bool[Tensor, "replica 1"]:
@@ -141,6 +145,10 @@ class EnumeratedInputs(nn.Module):
 
     def forward(self, draws: Draws) -> None:
         """Nothing moves."""
+
+
+def _mean(steps: list[Float[Tensor, "replica"]]) -> Float[Tensor, "replica"]:
+    return torch.stack(steps).mean(0)
 
 
 def _hinge_gradient(
@@ -177,7 +185,7 @@ def measured(experiment: Recursion) -> Mapping[str, Measurement]:
     pulled = torch.stack([one.weights for one in here.pulls], 1)
     on, rest = pulled[..., :k].abs().mean(-1), pulled[..., k:].abs().amax(-1)
     replicas = len(here.scale)
-    hinge, least = _hardest(here)
+    found = _hardest(here)
     return {
         "moment_off": Measurement(torch.stack(list(off.values())).repeat(replicas, 1), "by how much", ("moment",)),
         "correlation_off": Measurement(
@@ -189,35 +197,31 @@ def measured(experiment: Recursion) -> Mapping[str, Measurement]:
         "inside": Measurement(here.pulls[1].inside, "share of inputs with y g < 1 after the first step"),
         "embedded": Measurement(here.in_more_dimensions, "difference of two steps in d dimensions, over |W|"),
         "regret": Measurement(here.regret, "left less right side of the online bound"),
-        "least_correlation": Measurement(least, "least |v_A|^2 over all A"),
-        "hinge": Measurement(hinge, "least hinge loss found on the parity of that A"),
+        "added_up": Measurement(here.added_up, "what steps on the second layer add up to, over the bound's squares"),
+        "least_correlation": Measurement(found["least_correlation"], "least |v_A|^2 over all A"),
+        "hinge": Measurement(found["hinge"], "hinge loss of the best weights on the parity of that A"),
+        "hinge_floor": Measurement(found["hinge_floor"], "hinge loss that no weights are below"),
+        "best_norm": Measurement(found["best_norm"], "norm of the best weights"),
     }
 
 
-def _hardest(here: EnumeratedInputs) -> tuple[Float[Tensor, "replica"], Float[Tensor, "replica"]]:
-    """Hinge loss of weights of norm `NORM` at most on the parity that features correlate least with, and ‖v_A‖².
+def _hardest(here: EnumeratedInputs) -> Mapping[str, Float[Tensor, "replica"]]:
+    """The parity that features correlate least with, ‖v_A‖², and the weights of least hinge loss on it.
 
-    Inputs are uniform. Weights begin at 0 and take `_STEPS` steps of a projected subgradient; the best are kept. All
-    on the CPU.
+    Inputs are uniform. The least loss is a linear program, whose dual has a multiplier α from 0 to 1 for each input: the
+    largest mean of those for which E[α y x] = 0 is below the loss of any weights. All on the CPU.
     """
     k, d = here.options.relevant, here.options.patterns
     flip = 2.0 ** torch.arange(d - 1, -1, -1)  # rows count up with the first pattern highest; bits with 1 - 2 phi
     order = ((here.present.cpu() @ flip.double()).argsort()).numpy()
-    reverse = torch.tensor(theory.parities(d, k))
-    hinges, leasts = [], []
-    for features in here.features.cpu():
-        correlations = torch.tensor(theory.subset_correlations(features.numpy()[order], k))
-        sizes = correlations.square().sum(1)
+    parities, each = theory.parities(d, k), 2.0**-d
+    rows = []
+    for features in here.features.cpu().numpy():
+        sizes = (theory.subset_correlations(features[order], k) ** 2).sum(1)
         hardest = int(sizes.argmin())
-        y = reverse[hardest]
-        x = features[torch.tensor(order)]
-        w = torch.zeros_like(x[0])
-        best = x.new_ones(())
-        for step in range(1, _STEPS + 1):
-            downhill = ((1 - y * (x @ w) > 0) * y) @ x
-            w = w + NORM / step**0.5 * downhill / downhill.norm()
-            w = w * (NORM / w.norm()).clamp(max=1)
-            best = torch.minimum(best, (1 - y * (x @ w)).relu().mean())
-        hinges.append(best)
-        leasts.append(sizes[hardest])
-    return torch.stack(hinges), torch.stack(leasts)
+        signed = parities[hardest][:, None] * features[order]
+        dual = linprog(np.full(len(signed), -each), A_eq=each * signed.T, b_eq=0 * signed[0], bounds=(0, 1))
+        best = -dual.eqlin.marginals
+        rows.append((sizes[hardest], np.maximum(1 - signed @ best, 0).mean(), -dual.fun, np.linalg.norm(best)))
+    names = ("least_correlation", "hinge", "hinge_floor", "best_norm")
+    return dict(zip(names, torch.tensor(np.array(rows)).unbind(1), strict=True))

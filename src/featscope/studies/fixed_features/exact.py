@@ -213,6 +213,26 @@ class ExactClaims(FixedFeaturesArms):
         """
         return run.regret
 
+    @identity(
+        "derived, for Theorem A.21",
+        on=ENUMERATED,
+        equals=1.0,
+        within=1e-9,
+        because="Tolerance: rounding.",
+        law="exact",
+        range=POSITIVE,
+        note="The bound alone holds as well with any larger sum of squares in it.",
+    )
+    def online_steps_add_up(self, run: xr.Dataset) -> xr.DataArray | None:
+        r"""The squares in the online bound are those of the steps that were taken.
+
+        From $\theta_1=0$: $2\eta\sum\langle\nabla_t,\theta_t\rangle+\|\theta_{T+1}\|^2=\eta^2\sum\|\nabla_t\|^2$.
+        Measured: left over right side, with the mean square of the bound.
+        """
+        if "added_up" not in run:  # as runs of older versions have not
+            return None
+        return run.added_up
+
     @bound("derived, for Theorem 2.2", on=ENUMERATED, relation="<=", because="Parseval.", law="exact")
     def parseval_lower_bound(self, run: xr.Dataset) -> Found:
         r"""N features in [-1, 1] that know no labels hardly correlate with some parity: $\|v_A\|^2\le N/C$.
@@ -233,15 +253,35 @@ class ExactClaims(FixedFeaturesArms):
     def fixed_features_have_a_loss(self, run: xr.Dataset) -> xr.DataArray:
         r"""On that parity no weights of norm B have a hinge loss below $1-B\|v_A\|\ge1-B\sqrt{N/C}$.
 
-        C is the number of sets of k patterns in D. Measured: least hinge loss found by a projected subgradient less
-        $1-B\|v_A\|$, B = 2, N = 24.
+        C is the number of sets of k patterns in D. Measured: least hinge loss of any weights less $1-B\|v_A\|$, B = 2,
+        N = 24.
         """
         return run.hinge - (1 - NORM * run.least_correlation**0.5)
 
+    @identity(
+        "derived, for Theorem 2.2",
+        on=ENUMERATED,
+        equals=0.0,
+        within=1e-6,
+        because="Tolerance: that of the linear program.",
+        law="exact",
+        range=POSITIVE,
+        note="A loss that is not the least keeps to the bound all the more easily.",
+    )
+    def least_loss_is_the_least(self, run: xr.Dataset) -> xr.DataArray | None:
+        r"""The least hinge loss on that parity is found, by weights of norm B at most.
+
+        By duality no weights are below the largest mean of $0\le\alpha(x)\le1$ with $E[\alpha y\psi]=0$. Measured:
+        hinge loss of the weights found less that mean, and by how much their norm is above B = 2.
+        """
+        if "hinge_floor" not in run:  # as runs of older versions have not
+            return None
+        return abs(run.hinge - run.hinge_floor) + (run.best_norm - NORM).clip(min=0)
+
     @ordering("derived, for Theorem 2.2", on=ENUMERATED, less_than=1.0, law="exact")
     def fixed_features_are_of_some_use(self, run: xr.Dataset) -> xr.DataArray:
-        """Some weights do better on it than none: the search for the least loss finds something.
+        """Some weights do better on it than none.
 
-        Measured: least hinge loss found, which is 1 without any weights.
+        Measured: least hinge loss, which is 1 without any weights.
         """
         return run.hinge

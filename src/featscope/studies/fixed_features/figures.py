@@ -1,6 +1,7 @@
 """The figures of the study."""
 
 import numpy as np
+import torch
 import xarray as xr
 from jaxtyping import Float
 
@@ -89,7 +90,7 @@ def _map(
     final = directions[-1] @ target
     classes = np.concatenate([np.where(final > _NEAR, 1, np.where(final < -_NEAR, 2, 0)), [3, 4]])
     panels = {
-        name: placed(points @ points.T)
+        name: placed(torch.from_numpy(points @ points.T)).numpy()
         for name, points in (
             (name, np.concatenate([weights, [target, -target]]).astype(float))
             for name, weights in zip(STAGES, directions, strict=True)
@@ -214,7 +215,7 @@ def mixtures(runs: Runs) -> Scatters:
         for when, weights in (("start", run.first_weights), ("end", run.last_weights)):
             points = np.concatenate([weights.values.astype(float), centres])
             title = f"Experiment {number}, {when}"
-            panels[title] = placed(points @ points.T)
+            panels[title] = placed(torch.from_numpy(points @ points.T)).numpy()
             classes[title] = np.concatenate([nearest, labels + 2])
     return Scatters(
         "mixtures",

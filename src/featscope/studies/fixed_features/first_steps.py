@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import xarray as xr
 
 from featscope.claims import COSINE, POSITIVE, STATED, Found, bound, identity
+from featscope.studies.base import farthest
 from featscope.studies.fixed_features.arms import (
     GENERAL,
     NETWORK,
@@ -72,6 +73,27 @@ class FirstStepsClaims(ExactClaims):
         first = run.isel(pull=0)
         spread = theory.spread(self.patterns, self.relevant, 0.5, self.samples)
         return (missed * first.active**2 / (spread * first.active_square)).median("neuron", skipna=False)
+
+    @identity(
+        "Lemma A.17",
+        on=NETWORK,
+        equals=1.0,
+        within=1e-9,
+        because="Tolerance: rounding.",
+        law="exact",
+        range=POSITIVE,
+        note="The second step forgets W, so that what it finds hardly tells how long the first was.",
+    )
+    def steps_are_as_long_as_chosen(self, run: xr.Dataset) -> xr.DataArray | None:
+        r"""Both steps are as long as the lemma has them: $\eta^{(1)}=\gamma^2\tilde\sigma/(km^3)$, $\eta^{(2)}=1$.
+
+        Measured: $\|w_i\|$ after a step over $|a_i|\|T_i\|$ before it, mean over neurons, over this; the farther from 1
+        of both.
+        """
+        if "step_size" not in run:  # as runs of older versions have not
+            return None
+        first = self.arm(NETWORK).recipe.data.gamma ** 2 / (self.relevant * self.neurons**3)
+        return farthest(run.step_size / xr.DataArray([first, 1.0], dims="pull"), "pull")
 
     @bound(
         "Section 2.6, Table A.1",

@@ -53,6 +53,10 @@ def first_steps(experiment: GradientTraining) -> Mapping[str, Measurement]:
     rest = torch.stack([one.weights[..., k:].square().mean(-1).sqrt() for one in pulls], 1)
     size = o.gamma / scale[:, None]
     floor = (o.background * (1 - o.background) * active_square / o.samples).sqrt() / scale[:, None]
+    lengths = [
+        (after.weights.norm(dim=-1) / (before.outer.abs() * found.weights.norm(dim=-1))).mean(1)
+        for before, after, found in zip(network.stages[:-1], network.stages[1:], pulls, strict=True)
+    ]
     summed = torch.zeros_like(source.target)
     summed[:, :k] = k**-0.5
     stage, step = ("stage", "neuron"), ("pull", "neuron")
@@ -69,6 +73,9 @@ def first_steps(experiment: GradientTraining) -> Mapping[str, Measurement]:
         ),
         "length": Measurement(
             torch.stack([one.weights.norm(dim=-1) for one in network.stages], 1), "length of weights", stage
+        ),
+        "step_size": Measurement(
+            torch.stack([lengths[0] / scale[:, 0], *lengths[1:]], 1), "η of each step, of the first over σ", ("pull",)
         ),
         "active": Measurement(active, "share of samples that activate a neuron", step),
         "active_square": Measurement(active_square, "mean square slope of a neuron's activation", step),

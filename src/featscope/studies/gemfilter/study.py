@@ -81,6 +81,25 @@ class GemFilterStudy(ExactAndCost):
         covered, layer = self.mean(run.covered), self.reading.layer
         return Found(covered.isel(layer=0) - covered.isel(layer=layer), trials=self.asked) if layer else None
 
+    @clearly_less("Section 9.4.3, Figure 9.5")
+    def first_layer_answers_less(self, run: xr.Dataset) -> Found | None:
+        """GemFilter by the first layer answers less often than by the filter layer.
+
+        Measured: difference of mean scores at lengths that the model was trained on.
+        """
+        score, layer = self.mean(run.score_of_layer), self.reading.layer
+        return self.where_answered(run, score.isel(layer=0) - score.isel(layer=layer)) if layer else None
+
+    @clearly_less("derived, for Section 9.4.1", given=lambda study: len(study.keeps) > 1)
+    def too_few_tokens_answer_less(self, run: xr.Dataset) -> Found:
+        """GemFilter with the fewest tokens answers less often than with the most.
+
+        Measured: difference of mean scores, of the least and the largest of `keeps`, at lengths that the model was
+        trained on.
+        """
+        score = self.mean(run.score_of_keep)
+        return self.where_answered(run, score.isel(keep=0) - score.isel(keep=-1))
+
     @no_worse("Section 9.4.1")
     def gemfilter_is_no_worse(self, run: xr.Dataset) -> Found:
         """GemFilter answers as well as full attention. Measured: difference of mean scores at trained lengths."""
@@ -178,7 +197,10 @@ class GemFilterStudy(ExactAndCost):
     def ahead(self, run: xr.Dataset, one: str, other: str) -> Found:
         """Mean score of one method less that of another; NaN where full attention does not answer either."""
         scores = self.mean(run.score)
-        found = _of(one, scores) - _of(other, scores)
+        return self.where_answered(run, _of(one, scores) - _of(other, scores))
+
+    def where_answered(self, run: xr.Dataset, found: xr.DataArray) -> Found:
+        """``found``; NaN where full attention does not answer."""
         return Found(found if self.answers(run) else np.nan * found, trials=self.asked)
 
     # --- What is shown ------------------------------------------------------------------------------------------------

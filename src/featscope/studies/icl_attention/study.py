@@ -119,6 +119,24 @@ class IclAttention(AttentionArms):
         moved = np.log(runs[arm].relevant) - np.log(runs[model + CORRECT].relevant)
         return abs(moved).mean([axis for axis in moved.dims if axis != "replica"])
 
+    @identity(
+        "derived here",
+        on=models_and(layout=CORRECT),
+        equals=0.0,
+        within=1e-2,
+        because="Tolerance: of weights in half precision.",
+        note="Models whose softmax has more than keys in it, as GPT-OSS with its sinks, tell other rows.",
+        law="exact",
+        range=POSITIVE,
+    )
+    def rows_are_the_final_layers(self, run: xr.Dataset) -> xr.DataArray:
+        """What is measured is the last row of the final layer.
+
+        Measured: largest difference of a weight to that which the model's own eager attention tells, of a prompt a
+        replica.
+        """
+        return run.apart
+
     # --- What is known of hand-set weights ----------------------------------------------------------------------------
 
     @identity("derived here", on=tuple(WEIGHTS), relation="=", because=FLOATS, law="exact", range=POSITIVE)

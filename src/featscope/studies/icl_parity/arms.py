@@ -51,7 +51,7 @@ class IclParityArms(Study):
     search_steps: int = 600
 
     def __post_init__(self) -> None:
-        require(self, "gamma", 0 < self.gamma < 0.25, "above 0 and below 1/4")
+        require(self, "gamma", 1e-6 <= self.gamma < 0.25, "from 10⁻⁶ to below 1/4")
         require(self, "prompts", self.prompts >= 2, ">= 2")
         for name in ("steps", "training_steps", "search_steps"):
             require(self, name, getattr(self, name) >= 1, ">= 1")

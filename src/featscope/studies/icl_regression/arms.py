@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 
 from featscope.axes import Axis
 from featscope.data import RegressionPrompts
@@ -11,6 +12,7 @@ from featscope.studies.base import Arm, Assay, Role, Study
 from featscope.studies.icl_regression import online, probes
 from featscope.studies.icl_regression.population import Population
 from featscope.studies.icl_regression.sampling import Evaluated, Pretrained
+from featscope.theory import icl_regression as theory
 from featscope.training import Cooling, Iteration, TorchOptimizer, Training
 
 EVALUATION, COVERED, LENGTHS, LARGE, FEW = "evaluation", "covered", "lengths", "long-pretraining", "few-directions"
@@ -18,7 +20,9 @@ LAST, LOSS, OTHERS = "last-directions", "pretraining-loss", "other-blocks"
 SQUARES, DESCENT, TIED = "least-squares", "descent", "equal-eigenvalues"
 ONLINE, UNRELATED, FREE, BLOCK = "online", "unrelated-labels", "free-blocks", "rank-of-a-block"
 BLOCK_DIMENSION, BLOCK_SAMPLES = 4, 100
-"""d and N where the rank of U alone is limited: other blocks are of use from some N on (`examples_for_a_rank`)."""
+"""d and N where the rank of U alone is limited."""
+OF_USE = ceil(theory.examples_for_a_rank(RegressionPrompts(BLOCK_DIMENSION, BLOCK_SAMPLES).spectrum, 1))
+"""N from which on other blocks are of use there."""
 LONG = 100_000
 """N at which approximations for large N are looked at."""
 

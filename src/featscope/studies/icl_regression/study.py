@@ -17,11 +17,13 @@ from featscope.studies.base import Runs, Story, last, looked
 from featscope.studies.icl_regression import figures
 from featscope.studies.icl_regression.arms import (
     BLOCK,
+    BLOCK_SAMPLES,
     COVERED,
     DESCENT,
     EVALUATION,
     FREE,
     LOSS,
+    OF_USE,
     ONLINE,
     OTHERS,
     SQUARES,
@@ -263,7 +265,8 @@ class IclRegression(EvaluationClaims):
         on=BLOCK,
         not_on=FREE,
         less_than=0.0,
-        note="From some number of examples on (`examples_for_a_rank`), here 29; prompts of pretraining have 100.",
+        note=f"From some number of examples on (`examples_for_a_rank`), here {OF_USE}; prompts of pretraining have "
+        f"{BLOCK_SAMPLES}.",
     )
     def better_with_all_blocks(self, run: xr.Dataset) -> xr.DataArray:
         """Where the rank of U alone is limited, training all blocks goes below the least loss of the theorem.

@@ -47,7 +47,11 @@ class PapersCurves(Variations):
         """
         return rise(last(run, run.minority_cosine), 0.01, 0.03, 0.05)
 
-    @rises("Figure 3", note="Test data are balanced, which P does not say, and pairs without a signal are left out.")
+    @rises(
+        "Figure 3",
+        note="Test data are balanced, which P does not say, and pairs without a signal are left out.",
+        range=COSINE,
+    )
     def cosine_rises(self, run: xr.Dataset) -> xr.DataArray:
         r"""The more frequent the rare feature in training, the more alike test pairs look.
 
@@ -149,7 +153,7 @@ class PapersCurves(Variations):
         """
         return quieter(last(run, run.minority_count))
 
-    @rises("Figure 3", note=FALLS)
+    @rises("Figure 3", note=FALLS, range=COSINE)
     def noise_lowers_cosine(self, run: xr.Dataset) -> xr.DataArray:
         r"""The noisier tokens are, the less test pairs are alike.
 

@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featscope.data import TokenPairs
 from featscope.models import TokenMLPNetwork
 from featscope.probes import alignment
 from featscope.probes.frozen_gates import FrozenGates
@@ -47,7 +46,7 @@ def data(experiment: GradientTraining) -> Mapping[str, Measurement]:
 def logits(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """How far logits are from uniform for several scales of the weights (V (39))."""
     learner, objective = experiment.learner, experiment.objective
-    pairs = _doubled(experiment.source.pairs(experiment.streams.at("logits"), objective.pairs))
+    pairs = experiment.source.pairs(experiment.streams.at("logits"), objective.pairs).double()
     found = []
     for scale in SCALES:
         network = TokenMLPNetwork(scale * learner.weight.detach().double(), learner.tokens, learner.attention)
@@ -112,7 +111,7 @@ def one_update(experiment: GradientTraining) -> Mapping[str, Measurement]:
     trial.objective = replace(objective, noise="dense")
     with torch.enable_grad():
         trial.advance(step)
-    pairs = _doubled(experiment.source.pairs(experiment.streams.at("batch", step), objective.pairs))
+    pairs = experiment.source.pairs(experiment.streams.at("batch", step), objective.pairs).double()
     at = FrozenGates(learner, pairs, objective.loss)
     (group,) = experiment.optimizer.param_groups
     expected = -group["lr"] * (at.gradient() + group["weight_decay"] * at.w)
@@ -127,8 +126,3 @@ def _signal_tail(experiment: GradientTraining, codes: Float[Tensor, "replica pai
     pushed = (codes @ (weight @ dictionary).mT).abs() / weight.norm(dim=-1)[:, None]
     far = pushed > sqrt(TAIL * sqrt(log(codes.shape[-1])) / codes.shape[-1])
     return Measurement(far.float().mean((-2, -1)), f"Pr(<w, Mz>² > {TAIL:g} ||w||² √log d / d)")
-
-
-def _doubled(pairs: TokenPairs) -> TokenPairs:
-    """The same pairs in float64."""
-    return TokenPairs(*(each.double() for each in pairs))

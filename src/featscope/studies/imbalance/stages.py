@@ -10,7 +10,7 @@ from math import log, sqrt
 import numpy as np
 import xarray as xr
 
-from featscope.claims import POSITIVE, Found, bound, identity, ordering
+from featscope.claims import COSINE, POSITIVE, Found, bound, identity, ordering
 from featscope.probes.stored import event_in_words
 from featscope.studies import farthest, last
 from featscope.studies.imbalance.assumed import Assumed, shows_evenly
@@ -322,7 +322,7 @@ class Stages(Assumed):
         end = last(run, run.alignment)
         return known(end**2 > 0.5, end).where(self._lucky(run))
 
-    @ordering("Theorem E.1(a), (e)", on="lottery", more_than=0.5, because="Bound: half, a stated choice.")
+    @ordering("Theorem E.1(a), (e)", on="lottery", more_than=0.5, because="Bound: half, a choice.", range=COSINE)
     def luck_decides(self, run: xr.Dataset) -> xr.DataArray:
         """Luck at the start decides which feature a neuron ends with.
 

@@ -76,6 +76,8 @@ class InputStructureArms(Study):
     sharpness: float = 1.0
 
     def __post_init__(self) -> None:
+        for name, bundled in (("digits", "digits"), ("photographs", "shapes")):
+            require(self, name, getattr(self, name) != "", f"{bundled!r}, a folder, or a data set of the Hub")
         for name in ("train", "test", "side"):
             require(self, name, (getattr(self, name) or 0) >= 0, ">= 0")
         looked = "Students are looked at twelve times."

@@ -86,6 +86,8 @@ class LearnedFiltersArms(Study):
         require(self, "hidden", self.hidden >= 4, ">= 4")
         require(self, "width", self.width >= 4, ">= 4")
         require(self, "wider", self.wider > self.width, f"> width = {self.width}")
+        for name, bundled in (("digits", "digits"), ("photographs", "shapes")):
+            require(self, name, getattr(self, name) != "", f"{bundled!r}, a folder, or a data set of the Hub")
         self.arms()  # the options of its parts say what is wrong with theirs
 
     def smallest(self) -> "LearnedFiltersArms":

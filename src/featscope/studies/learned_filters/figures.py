@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
 import xarray as xr
 
 from featscope.figures import Bars, ImageGrids, Scatters
@@ -32,7 +33,7 @@ def maps(runs: Runs) -> Scatters:
         run = runs[arm].isel(replica=0)
         for stage, name in enumerate(STAGES):
             key = f"{label}, {name}"
-            panels[key] = placed(run.cosines.isel(stage=stage).values)
+            panels[key] = placed(torch.tensor(run.cosines.isel(stage=stage).values)).numpy()
             classes[key] = np.nan_to_num(run.members.values).astype(int)
     return Scatters(
         "maps",

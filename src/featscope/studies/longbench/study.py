@@ -108,6 +108,26 @@ class LongBench(LongBenchArms):
         return Found(self._means(runs, "full"), range=(POINTS - (most := self._most(runs, "full")), most))
 
     @identity(
+        "derived here",
+        on="full",
+        equals=POINTS,
+        within=1e-3,
+        because="Tolerance: rounding.",
+        given=lambda study: study.is_made_up,
+        note="Of real data some right answers have fewer: a class whose name has another's in it, a text that ROUGE "
+        "gives up on.",
+        law="exact",
+        range=(0.0, POINTS),
+    )
+    def right_answers_have_all_points(self, runs: Runs) -> float | None:
+        """A right answer, word for word, has a hundred points.
+
+        Measured: the least score of any example's first right answer, as if it had been said.
+        """
+        perfect = self.found(runs)["full"].get("perfect")  # runs before 2026-11-30 have none
+        return None if perfect is None else float(perfect.min())
+
+    @identity(
         "Section 9.4.2",
         on="gemfilter",
         relation="=",

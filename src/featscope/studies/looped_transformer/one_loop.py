@@ -9,7 +9,7 @@ from featscope.claims import STATED, bound, identity, ordering
 from featscope.studies.base import Runs
 from featscope.studies.looped_transformer.arms import ANY, CAUSAL, FEW, ITSELF, REAL, SIZES, LoopedTransformerArms
 from featscope.studies.looped_transformer.figure_8_1 import FigureEightOne
-from featscope.studies.reductions import largest, mean
+from featscope.studies.reductions import known, largest, mean
 
 EXACT = 1e-12
 WRONG = (ITSELF, CAUSAL)
@@ -74,6 +74,37 @@ class OneLoop(FigureEightOne):
         prompts.
         """
         return run.mean_sign
+
+    @bound(
+        "derived, for Theorem 8.14",
+        on=ANY,
+        at_least=0.1,
+        because=f"Bound: a tenth of the target; {STATED}",
+        note="From q_0 = 0 it is 0.",
+    )
+    def queries_are_random(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Prompts begin at any query.
+
+        Measured: how far the error is from 1 before the first loop, $|\langle q_0, \theta^*\rangle/\alpha|$, mean over
+        prompts.
+        """
+        return mean(abs(run.error.isel(step=0) - 1))
+
+    @bound(
+        "derived, for Theorem 8.14",
+        on=ANY,
+        at_least=0.5,
+        because=f"Bound: half of the prompts; {STATED}",
+        law="share",
+        note="With one step size for all loops it is none: sums of powers are convex in logarithms.",
+    )
+    def steps_differ_from_loop_to_loop(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Each loop has a step size of its own.
+
+        Measured: share of prompts whose log squared error bends down somewhere, by more than a millionth.
+        """
+        bend = run.log_closed.diff("step").diff("step")
+        return known((bend < -1e-6).any("step"), run.log_closed)
 
     @ordering("Definition 8.6", on=lambda study: study.lengths[0], more_than=0.01, because=APART)
     def full_mask_breaks_it(self, runs: Runs, arm: str) -> xr.DataArray:

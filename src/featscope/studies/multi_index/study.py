@@ -78,10 +78,6 @@ class MultiIndexStudy(MultiIndexArms):
 
     asks = "Does one gradient step find the few directions that a polynomial is of, and does it beat random features?"
 
-    def placed(self, run: xr.Dataset, arm: str) -> xr.Dataset:
-        """Answers with the places of their questions."""
-        return run.assign_coords({axis: list(values) for axis, values in self.arm(arm).recipe.grid.items()})
-
     # --- The first gradient -------------------------------------------------------------------------------------------
 
     @identity(

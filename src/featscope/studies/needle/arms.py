@@ -62,6 +62,8 @@ class Asking(Questionnaire):
         "normalised": Answer("the same over that of a perfect answer"),
         "exact": Answer("share of prompts whose whole answer was given"),
         "kept": Answer("share of the needle that was kept"),
+        "start": Answer("where the needle begins, share of the prompt; 0 where none is hidden"),
+        "others": Answer("other needles in the prompt"),
     }
 
     @property
@@ -95,7 +97,12 @@ class Asking(Questionnaire):
             shown = asked if self.hidden else replace(asked, text="")
             hidden = haystack.hide(draws, length, depth, shown, others)
             said, found = haystack.answer(method, hidden, of.new_tokens)
-            return {**found._asdict(), "said": said, "wanted": of.answer if own else asked.answer}
+            text = tokenizer.decode(hidden.ids[0])
+            about = {
+                "start": hidden.needle.start / length,
+                "others": float(sum(one.text.strip() in text for one in others)),
+            }
+            return {**found._asdict(), **about, "said": said, "wanted": of.answer if own else asked.answer}
 
         return ask
 

@@ -7,11 +7,13 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from featscope.claims import COSINE, SHARE, Claim, Found, bound, identity, ordering
+from featscope.claims import COSINE, POSITIVE, SHARE, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure, Panel, Table
+from featscope.language.haystack import OTHERS
 from featscope.studies import Runs, Story
 from featscope.studies.needle.arms import COMPARED, KINDS, NeedleArms
 from featscope.studies.needle.unseen import LENGTHS
+from featscope.studies.reductions import smallest
 from featscope.studies.summaries import (
     bars,
     chart,
@@ -94,6 +96,40 @@ class NeedleInAHaystack(NeedleArms):
     def the_needle_matters(self, runs: Runs) -> Found | None:
         """Answers come from the text. Measured: mean normalised score with the needle in it less that without."""
         return ahead(runs, "full", "no-needle")
+
+    @bound(
+        "Section 9.4.1",
+        on="full",
+        at_least=0.5,
+        because="Bound: half of the text, a stated choice; needles lie between sentences.",
+        given=lambda study: study.depths > 1,
+        law="exact",
+        range=COSINE,
+    )
+    def needles_lie_from_first_to_last(self, run: xr.Dataset) -> xr.DataArray:
+        """Needles lie anywhere from the beginning of the text to its end.
+
+        Measured: where the needle begins at the largest depth less where it does at the smallest, as shares of the
+        longest prompts.
+        """
+        start = run.start.isel(length=-1, drop=True).mean("prompt", skipna=False)
+        return start.isel(depth=-1, drop=True) - start.isel(depth=0, drop=True)
+
+    @identity(
+        "derived here",
+        on="full",
+        relation="=",
+        within=0.0,
+        because="Tolerance: none.",
+        law="exact",
+        range=POSITIVE,
+    )
+    def others_are_hidden_beside(self, run: xr.Dataset) -> Found:
+        """The text has other passwords beside the one that is asked for.
+
+        Measured: the least of them in a prompt; of a needle of your own there are none.
+        """
+        return Found(smallest(run.others), predicted=0.0 if self.needle else float(OTHERS))
 
     # --- What the retriever never saw, with full attention ------------------------------------------------------------
 

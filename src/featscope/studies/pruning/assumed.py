@@ -173,7 +173,7 @@ class Assumed(PruningArms):
         given=lambda study: study.safe_ratio > LITTLE,
     )
     def settles_at_small_ratios(self, run: xr.Dataset) -> Found:
-        """Prune little, and weights settle.
+        r"""Prune little, and weights settle.
 
         Measured: share of networks in which the largest $F_j$ at the end is less than three times that of common
         features, at $\alpha = 0.05$.

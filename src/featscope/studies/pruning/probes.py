@@ -100,7 +100,7 @@ def one_step(experiment: GradientTraining) -> Mapping[str, Measurement]:
                 # What is pruned is first multiplied by the factor, so that what pruning takes away is small.
                 weight = learner.weight.detach().double() * torch.where(rare, factor, 1.0)[..., None]
                 scaled = TokenMLPNetwork(weight, learner.tokens)
-                changes = _logit_changes(scaled, together, rare, _doubled(pairs), objective.loss.temperature)
+                changes = _logit_changes(scaled, together, rare, pairs.double(), objective.loss.temperature)
                 sums += (changes * present).sum(-1)
 
     found = {
@@ -130,7 +130,7 @@ def one_update(experiment: GradientTraining) -> Mapping[str, Measurement]:
     trial = deepcopy(experiment)
     with torch.enable_grad():
         trial.advance(step)
-    pairs = _doubled(experiment.source.pairs(experiment.streams.at("batch", step), objective.pairs))
+    pairs = experiment.source.pairs(experiment.streams.at("batch", step), objective.pairs).double()
     at = FrozenGates(learner, pairs, objective.loss)
     (group,) = experiment.optimizer.param_groups
     expected = -group["lr"] * (at.gradient(experiment.rules["pruning"].kept) + group["weight_decay"] * at.w)
@@ -156,8 +156,3 @@ def _logit_changes(
 
 def _logits(seen: nn.Module, pairs: TokenPairs, temperature: float) -> Float[Tensor, "replica pair pair"]:
     return (products(seen(pairs.x), seen(pairs.y)) / temperature).softmax(-1)
-
-
-def _doubled(pairs: TokenPairs) -> TokenPairs:
-    """The same pairs in float64."""
-    return TokenPairs(*(each.double() for each in pairs))

@@ -340,10 +340,6 @@ class UniformParityStudy(FirstGradientClaims):
 
     # --- What is shown ------------------------------------------------------------------------------------------------
 
-    def placed(self, run: xr.Dataset, arm: str) -> xr.Dataset:
-        """Answers with the places of their questions."""
-        return run.assign_coords({axis: list(values) for axis, values in self.arm(arm).recipe.grid.items()})
-
     def figures(self, runs: Runs) -> Iterable[Figure]:
         """Angles over samples; training; what is printed beside what is so; lengths over dimensions."""
         laws = {name: self.arm(name).recipe.data for name in (PAIR_ANGLES, FOUR_ANGLES)}

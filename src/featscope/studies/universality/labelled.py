@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featscope.data import TaskFeatures
+from featscope.data.frames import orthonormal_columns
 from featscope.options import require
 from featscope.streams import Draws
 from featscope.studies.universality.pretraining import diagonal, superposed
@@ -203,7 +204,7 @@ class TwoOptimaCompared(Once):
         """Draw and compare."""
         o, data = self.options, self.options.data
         z, other = data.build(draws).hidden_pairs(draws, o.batch, torch.float64)
-        turn, _ = torch.linalg.qr(draws.normal(data.invariant, data.invariant, dtype=torch.float64))
+        turn = orthonormal_columns(draws, data.invariant, data.invariant)
         both = turn @ diagonal(data).to(z), turn @ superposed(data).to(z)
         losses = [torch.nn.functional.softplus(-((z @ w.mT) * (other @ w.mT)).sum(-1)) for w in both]
         values, gram = torch.linalg.svdvals(both[1]), both[1].mT @ both[1]

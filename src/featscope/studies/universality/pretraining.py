@@ -41,7 +41,7 @@ class LinearRepresentation:
         normal = draws.normal(o.invariant, o.features, dtype=torch.float64)
         if self.start == "random":
             return LinearRepresentationNetwork(normal.float() / sqrt(o.features))
-        q, _ = torch.linalg.qr(normal[..., : o.invariant])
+        q, _ = torch.linalg.qr(normal[..., : o.invariant])  # any rotation of outputs would do
         matrix = q @ (diagonal(o) if self.start == "joint" else superposed(o)).to(q)
         return LinearRepresentationNetwork((matrix @ source.dictionary.mT).float())
 

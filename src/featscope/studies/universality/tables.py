@@ -110,7 +110,7 @@ class RandomTablesJudged(Once):
         linear = torch.einsum("nrud,nkd->nruk", x, w)
         sphere = 2 * normalize(phi, dim=-1)
         means = (sphere * of_u[:, None, :, None]).sum(2)
-        turns, _ = torch.linalg.qr(draws.normal(20, _OUTPUTS, _OUTPUTS, dtype=torch.float64))
+        turns, _ = torch.linalg.qr(draws.normal(20, _OUTPUTS, _OUTPUTS, dtype=torch.float64))  # any rotations would do
         rotated = torch.einsum("nruk,ntkl->tnrul", sphere, turns)
         losses = torch.stack([pair_loss(one, of_r, of_u, softplus_of_minus, pairs) for one in rotated])
         spreads = torch.stack([spread(one, of_r, of_u) for one in rotated])

@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import max_pool2d
 
 from featscope.kernels import BACKENDS
-from featscope.kernels.pools import largest
+from featscope.kernels.max_pool import largest
 from featscope.models import AlexNet
 from featscope.streams import Streams
 
