@@ -313,6 +313,7 @@ def test_what_is_not_there_has_no_place_on_the_page(tmp_path: Path) -> None:
     assert "Nothing." in page.words
     assert [address for address in page.addresses if address.startswith("#") and not address.startswith("#i-")] == [
         "#found",
+        "#again",  # beside the title, and folded where there is no room for it
         "#again",
     ]
 

@@ -490,7 +490,7 @@ def test_without_script_it_shows_sentence_verdicts_tables_and_pictures(browser: 
     assert len(pictures) == len(samples.figures()) - 1  # the identities are a table
     assert all((box := picture.bounding_box()) and box["width"] > 200 for picture in pictures)
     assert not page.locator(".filters").is_visible()
-    page.locator("details summary").first.click()
+    page.locator("details.source summary").first.click()
     assert page.locator("details tr[data-tone]").first.is_visible()
     context.close()
 
@@ -510,6 +510,49 @@ def test_values_are_told_of_where_they_are(alone: Callable[..., Opened]) -> None
     assert opened.texts(".tip p") == ["long: 2", "short (at 1000): 5"]
     chart.press("ArrowLeft")
     assert opened.texts(".tip p") == ["long: 3", "short: 5"]
+
+
+_TAP = """chart => {
+  const box = chart.getBoundingClientRect();
+  const at = { bubbles: true, pointerType: "touch", clientX: box.right - 20, clientY: box.top + 40 };
+  for (const kind of ["pointerdown", "pointerup", "pointerleave"]) chart.dispatchEvent(new PointerEvent(kind, at));
+}"""
+
+
+def test_a_finger_that_taps_is_told_values(alone: Callable[..., Opened]) -> None:
+    opened = alone(Curves("c", "t", "c", [Panel("p", "step", "loss", [Curve("a", np.arange(3.0), np.arange(3.0))])]))
+    opened.page.locator(".picture svg[role=img]").evaluate(_TAP)
+    opened.page.locator(".tip").wait_for(state="visible")
+    assert opened.texts(".tip p") == ["a: 2"]
+
+
+def test_escape_keeps_the_place_of_the_keyboard(alone: Callable[..., Opened]) -> None:
+    opened = alone(Curves("c", "t", "c", [Panel("p", "step", "loss", [Curve("a", np.arange(3.0), np.arange(3.0))])]))
+    chart = opened.page.locator(".picture svg[role=img]")
+    chart.focus()
+    chart.press("ArrowLeft")
+    chart.press("Escape")
+    assert not opened.page.locator(".tip").is_visible()
+    assert opened.run("document.activeElement.tagName") == "svg"
+
+
+def test_intervals_that_go_beyond_the_axis_are_told(alone: Callable[..., Opened]) -> None:
+    x, y = np.arange(3.0), np.array([1.0, 1.1, 1.2])
+    for far, told in ((0.1, False), (5.0, True)):
+        panel = Panel("p", "step", "loss", [Curve("a", x, y, y - far, y + far)])
+        opened = alone(Curves("c", "t", "c", [panel]), 8)
+        assert opened.page.get_by_text("Some intervals go beyond the axis.").is_visible() == told
+
+
+def test_paper_has_all_claims_whatever_was_picked(shown: Opened) -> None:
+    hidden = "document.querySelectorAll('.source tr[data-tone][hidden]').length"
+    shown.page.locator(".filters button").nth(1).click()
+    picked = shown.run(hidden)
+    shown.run("window.dispatchEvent(new Event('beforeprint'))")
+    assert (picked > 0, shown.run(hidden)) == (True, 0)
+    shown.run("window.dispatchEvent(new Event('afterprint'))")
+    assert shown.run(hidden) == picked
+    shown.page.locator(".filters button").first.click()
 
 
 def test_numbers_keep_the_digits_that_tell_them_apart(alone: Callable[..., Opened]) -> None:

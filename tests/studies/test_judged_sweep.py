@@ -461,7 +461,7 @@ def test_a_study_without_claims_and_an_axis_that_changes_nothing_are_refused():
         def arms(self):
             return [replace(arm, recipe=Pull().recipe) for arm in super().arms()]
 
-    with pytest.raises(ConfigError, match="target = 0,1,2,4 changes nothing in any arm"):
+    with pytest.raises(ConfigError, match="target=0,1,2,4 changes nothing in any arm"):
         JudgedSweep(Fixed(), (TARGETS,), ("near",))
 
 

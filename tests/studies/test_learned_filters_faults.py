@@ -22,6 +22,7 @@ def spread(value):
     return lambda self, width, pixels, _, draws: start(self, width, pixels, value, draws)
 
 
+POOL = training.ImagePool
 FAULTS = {
     "nothing is learned": Fault(training, "softplus", lambda z: 0 * z, "training-makes-clusters", DIGITS),
     "gradient ascent": Fault(training, "softplus", lambda z: -softplus(z), "classes-are-learned", PHOTOS),
@@ -29,6 +30,9 @@ FAULTS = {
     "first weights as usual": Fault(training._Hidden, "__init__", spread(3.0), "two-centres-are-opposite", DIGITS),
     "small first weights for usual ones": Fault(
         training._Hidden, "__init__", spread(0.01), "small-start-makes-clusters", DIGITS_LARGE
+    ),
+    "judged by what was trained on": Fault(
+        training, "ImagePool", lambda images, split, side: POOL(images, "train", side), "tests-are-new-images", DIGITS
     ),
     "sixteen filters are picked": Fault(clusters, "PICKED", 16, "picked-clusters-are-in-random-filters", RESIDUAL),
 }

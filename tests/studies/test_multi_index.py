@@ -9,7 +9,7 @@ from featscope.data.multi_index import MultiIndex, MultiIndexSource
 from featscope.options import ConfigError
 from featscope.streams import Streams
 from featscope.studies.multi_index import MultiIndexStudy, asked, study
-from featscope.studies.multi_index.arms import ERRORS, ERRORS_CUBIC, FORM, SPAN, SPAN_CUBIC
+from featscope.studies.multi_index.arms import ERRORS, ERRORS_CUBIC, FORM, SPAN, SPAN_CUBIC, SPAN_NONE
 from featscope.testing import Fault, Trial
 from featscope.theory import multi_index as theory
 
@@ -84,7 +84,7 @@ def test_as_many_directions_as_neurons_are_allowed():
 
 
 GRADIENT, RESIDUAL = asked.simplified_gradient, asked.residual
-OPENING, RIDGE, COSINE = theory.opening_ratio, asked.ridge, asked.smallest_cosine
+OPENING, RIDGE, COSINE, ACROSS = theory.opening_ratio, asked.ridge, asked.smallest_cosine, theory.across
 SHARE, HESSIAN = asked.share_in_span, MultiIndexSource.hessian
 AT = Streams.at
 
@@ -139,6 +139,20 @@ FAULTS = {
     ),
     "shares to the power of a quarter": Fault(
         asked, "share_in_span", lambda w, f: SHARE(w, f) ** 0.25, "subspace-is-found-before-the-share", SPAN
+    ),
+    "the smallest angle for the largest": Fault(
+        asked, "smallest_cosine", lambda w, f: float(asked.cosines(w, f).max()), "largest-angle-is-the-largest", SPAN
+    ),
+    "the rest left out": Fault(
+        theory, "across", lambda w, h, *sizes: ACROSS(w, 0 * h, *sizes), "rest-of-the-closed-form-is-outside", SPAN
+    ),
+    "noise of labels of any size": Fault(
+        theory,
+        "across",
+        lambda w, h, r, n, variance: ACROSS(w, h, r, n, 1.0),
+        "linear-part-leaves-as-much-again",
+        SPAN,
+        (SPAN_NONE,),
     ),
     "the slope forgotten": Fault(asked, "residual", _slope_forgotten, "network-learns", ERRORS),
     "read-outs of nothing": Fault(

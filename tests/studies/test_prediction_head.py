@@ -19,6 +19,7 @@ from featscope.losses import NonContrastive, non_contrastive
 from featscope.models import CubicPatches, IdentityHead, cubic_patches, hand_set_head
 from featscope.models.population import OrderParameters, Population, PopulationNetwork
 from featscope.options import ConfigError
+from featscope.probes import order_parameters
 from featscope.runs.shard import Shard
 from featscope.streams import Streams
 from featscope.studies import Axis
@@ -480,6 +481,11 @@ def in_the_system(where, name, line):
     return Fault(where, name, line, "ode-gradient-exact", "head", steps=1)
 
 
+def a_tenth_moved(*of):
+    found = order_parameters.substitution(*of)
+    return found._replace(others_moved=found.others_moved / 10)
+
+
 def on_the_way(where, name, line, claim):
     return Fault(where, name, line, claim, "head", steps=450)
 
@@ -511,6 +517,7 @@ FAULTS = {
     "a flow at rest, without stop-gradient": Fault(
         Population, "velocity", hardly_moving, "no-stop-gradient-collapses", "no-stop-gradient"
     ),
+    "a tenth of what moved": on_the_way(probes, "substitution", a_tenth_moved, "starts-are-told-by-their-paths"),
     "long starts": Fault(
         infinite_batches, "random_start", twice_as_long, "random-neurons-at-the-start", "head", steps=1
     ),
@@ -527,6 +534,15 @@ def test_a_fault_takes_holds_from_an_expected_claim(name: str, monkeypatch: pyte
 
 def test_faults_are_not_noticed_for_being_short():
     TRIAL.require_not_for_being_short(list(FAULTS.values()))
+
+
+@pytest.mark.parametrize("name", ["head_peak", "head_end", "slow_norm", "others_moved"])
+def test_what_is_told_of_starts_is_compared_with_their_paths(name: str):
+    (test,) = (test for test in STUDY.tests if test.statement.id == "starts-are-told-by-their-paths")
+    run = TRIAL.run("head")
+    told = run.assign({name: run[name] / 2})
+    assert test.judge(STUDY, "head", {"head": run}).verdict == "holds"
+    assert test.judge(STUDY, "head", {"head": told}).verdict == "fails"
 
 
 def test_an_average_that_averages_nothing_is_not_behind(monkeypatch: pytest.MonkeyPatch):

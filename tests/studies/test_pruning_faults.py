@@ -14,12 +14,14 @@ from torch.func import functional_call
 
 from featscope.data import SparseTokens, SparseTokensSource
 from featscope.losses import Masked, similarity
+from featscope.studies.pruning import assumed, probes
 from featscope.testing import Fault
 from featscope.training import GradientTraining, pruning
 from featscope.training.pruning import Pruner, PruningMask
 from featscope.training.rules import ProportionalBiasRule
 
 pairs, build = SparseTokensSource.pairs, SparseTokens.build
+stated = assumed.stated_factors
 choice, hide, advance = pruning.all_but_smallest, PruningMask._hide, GradientTraining.advance
 
 
@@ -72,6 +74,15 @@ def dimmed(self, parameter, kept):
     return 0.5 * (parameter + hide(self, parameter, kept))
 
 
+def straight_through_that_hides_all(options, **changes):
+    return replace(options, **changes, **({"ratio": 0.99} if changes.get("gradient") == "straight-through" else {}))
+
+
+def without_the_dimension(*of):
+    least, most = stated(*of)
+    return least, 1 + (most - 1) * of[-1]
+
+
 def like_the_first_replica(magnitudes, ratio):
     return choice(magnitudes[:1].expand_as(magnitudes), ratio)
 
@@ -112,6 +123,10 @@ FAULTS = {
     "straight-through hides nothing": at_once(
         PruningMask, "_hide", lambda self, parameter, kept: parameter, "straight-through-kills"
     ),
+    "straight-through hides all": at_once(
+        probes, "replace", straight_through_that_hides_all, "straight-through-spares-the-others"
+    ),
+    "others' growth not over d": at_once(assumed, "stated_factors", without_the_dimension, "stated-growths-are-apart"),
     "the mask in the update as well": in_any_step(
         GradientTraining, "advance", hidden_end_as(lambda before, after, decay: before)
     ),

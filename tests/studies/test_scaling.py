@@ -170,7 +170,7 @@ def test_names_of_claims_are_printed_as_they_are_written(outcome, monkeypatch, c
 
 @pytest.mark.filterwarnings("ignore:pull cannot read")
 def test_a_trend_that_is_judged_anew_prints_its_table_and_foretells_anew(outcome, monkeypatch, capfd):
-    for module in ("commands.run", "commands.again", "report.run_report"):
+    for module in ("commands.run", "registry", "report.run_report"):
         monkeypatch.setattr(f"featscope.{module}.find", lambda name: (ENTRY, Grown))
     file = outcome.folder / "trends.json"
     tell_trends(ScalingStudy(Grown()), outcome)

@@ -260,11 +260,13 @@ def growth_not_over_its_start(experiment):
     return found | {"largest_growth": found["largest_growth"]._replace(values=of_each.amax(1))}
 
 
+LINEAR = TRIAL.arms["linear"]
+SQUARE = replace(LINEAR, recipe=replace(LINEAR.recipe, learner=replace(LINEAR.recipe.learner, power=2)))
 SUMMARISED = replace(STUDY.arm("rivals"), at_end=(growth_not_over_its_start, replayed))
 
 JUDGED_ANEW = ("large-factors",)  # a fault in what is predicted needs no sequences; these are few
 limit, printed = theory.sum_limit, theory.weighted_lower_bound
-lower, upper_of_weighted = theory.sum_lower_bound, theory.weighted_upper_bound
+lower, upper_of_weighted, allowance = theory.sum_lower_bound, theory.weighted_upper_bound, theory.e8_allowance
 
 FAULTS = {
     "the last step is not counted": Fault(
@@ -336,6 +338,12 @@ FAULTS = {
         "bounds-meet",
         "step-sizes",
         JUDGED_ANEW,
+    ),
+    "a control of power 2": Fault(
+        TRIAL, "arms", TRIAL.arms | {"linear": SQUARE}, "linear-growth-is-geometric", "starts", ("linear",)
+    ),
+    "half of what the claim allows": Fault(
+        theory, "e8_allowance", lambda start: allowance(start) / 2, "allowance-is-as-printed", "d=2500", JUDGED_ANEW
     ),
     "an upper bound that is 5 % too large": Fault(
         theory,

@@ -20,6 +20,7 @@ from featscope.studies.uniform_parity.arms import (
     PAIR,
     PAIR_ANGLES,
     PAIR_SAMPLED,
+    SHUFFLED,
     after_step,
     at_end,
 )
@@ -33,6 +34,7 @@ WIDE = {
     "angle-opens-at",
     "noise-of-samples",
     "sampled-step-points-as-predicted",
+    "largest-sample-points-as-predicted",
 }
 """Claims that so small a size leaves undecided on parities of four signs."""
 
@@ -193,8 +195,8 @@ def test_options_out_of_range_are_named(options, message):
 
 LOSS, COEFFICIENT = feature_step.margin_loss, theory.majority_coefficient
 SAMPLED, ENUMERATE, EXACT = exact.sampled_gradient, exact.enumerated_gradient, step.exact_gradient
-WAVE = exact.even_wave
-OPENING = theory.opening_samples
+WAVE, SAMPLE = exact.even_wave, UniformParitySource.sample
+OPENING, MISPRINTED = theory.opening_samples, theory.misprinted_coefficient
 
 
 def _labels_turned(margin, kind):
@@ -217,6 +219,19 @@ def _quarter(source, draws, w, b, samples):
 def _nothing_of_the_block(source, w):
     found = EXACT(source, w)
     return found._replace(weight=found.weight.masked_fill(source.inside[:, None], 0))
+
+
+def _readout_of_the_next_coefficient(source, w):
+    return EXACT(source, w)._replace(readout=EXACT(source, w).readout / 10)
+
+
+def _twice_as_far_off_the_block(source, draws, w, b, samples):
+    found = SAMPLED(source, draws, w, b, samples)
+    return found._replace(weight=found.weight + found.weight.masked_fill(source.inside[:, None], 0))
+
+
+def _no_labels(self, *drawn):
+    return SAMPLE(self, *drawn)._replace(y=0 * SAMPLE(self, *drawn).y)
 
 
 def _sampled_at_random(source, draws, w, b, samples):
@@ -268,6 +283,25 @@ FAULTS = {
     ),
     "a cone half as wide": Fault(
         theory, "sup_norm_cone", lambda d, k: k**0.5 / (d - k) / 2, "sup-norm-distance", CONES
+    ),
+    "the misprinted binomial of another size": Fault(
+        theory,
+        "misprinted_coefficient",
+        lambda d, size: 0.9 * MISPRINTED(d, size),
+        "misprint-is-a-binomial",
+        ENUMERATED,
+    ),
+    "twice the rate of the read-out": Fault(
+        theory, "majority_coefficient", lambda d, size: COEFFICIENT(d, size) / 2, "readout-after-the-step", ENUMERATED
+    ),
+    "a read-out of the next coefficient": Fault(
+        step, "exact_gradient", _readout_of_the_next_coefficient, "readout-after-the-step", PAIR
+    ),
+    "gradients that lean out of the block": Fault(
+        exact, "sampled_gradient", _twice_as_far_off_the_block, "largest-sample-points-as-predicted", PAIR_ANGLES
+    ),
+    "no labels in place of those of others": Fault(
+        UniformParitySource, "sample", _no_labels, "labels-of-others-are-signs", PAIR_SAMPLED, (SHUFFLED,)
     ),
     "lengths that do not shrink": Fault(
         theory,

@@ -24,6 +24,7 @@ from featscope.studies.universality.arms import (
     TURNED,
     TWO,
     UNEVEN,
+    UNRELATED,
 )
 from featscope.testing import Fault, Trial
 from featscope.theory import universality as theory
@@ -39,9 +40,16 @@ SHORT = {
     "features-of-a-kind-are-equal",
     "uneven-weights",
     "cka-of-trained-representations",
+    "pairs-without-relation-leave-nothing",
 }
 """Claims that few steps of small batches do not come to."""
-WIDE = {"mended-variance", "many-labels-close-the-gap", "complexity-ratio", "cka-closed-form"}
+WIDE = {
+    "noise-costs-what-least-squares-have",
+    "mended-variance",
+    "many-labels-close-the-gap",
+    "complexity-ratio",
+    "cka-closed-form",
+}
 """Claims that few draws leave undecided."""
 
 
@@ -150,6 +158,7 @@ def test_tables_are_searched_on_one_device():
 
 PAIR, ALL, DESCENDED = tables.pair_loss, tables.sign_patterns, tables.descended
 WITHIN, PAIRS, SUPERPOSED = pretraining.within, TaskFeatureSource.hidden_pairs, pretraining.superposed
+ERRORS = labelled.LabelledFitted._errors
 BALL, COMPLEXITY, SUMMED = labelled.ball_minimiser, labelled.LabelledFitted._complexity, labelled.summed
 LOGISTIC, WEIGHTS, PRIVATE, NORM = (
     theory.logistic,
@@ -178,6 +187,10 @@ def within_only(self, experiment, step):
 
 def alike(start, loss, steps):
     return start[..., ::2, :, :].repeat_interleave(2, -3)
+
+
+def with_nothing(self, *drawn):
+    return PAIRS(self, *drawn)[0], 0 * PAIRS(self, *drawn)[1]
 
 
 def unmoved(start, loss, steps):
@@ -239,6 +252,9 @@ FAULTS = {
     "pairs that are equal": Fault(
         TaskFeatureSource, "hidden_pairs", lambda *a: (PAIRS(*a)[0],) * 2, "spurious-are-dropped", JOINT
     ),
+    "pairs of something and nothing": Fault(
+        TaskFeatureSource, "hidden_pairs", with_nothing, "pairs-without-relation-leave-nothing", JOINT, (UNRELATED,)
+    ),
     "inputs for features": Fault(pretraining, "gram", unturned, "kinds-do-not-mix", SPECIFIC),
     "inputs for features of a kind": Fault(pretraining, "gram", unturned, "features-of-a-kind-are-equal", JOINT),
     "a loss that rises": Fault(theory, "logistic", lambda t: -LOGISTIC(t), "shared-weight-is-one", JOINT),
@@ -294,6 +310,13 @@ FAULTS = {
     "noise everywhere": Fault(labelled, "NOISE", (0.1, 0.5), "noiseless-gap-vanishes", LABELS),
     "a ball that is too small": Fault(
         labelled, "ball_minimiser", lambda x, y, b: BALL(x, y, 0.2 * b), "many-labels-close-the-gap", LABELS
+    ),
+    "noise that is squared": Fault(
+        labelled.LabelledFitted,
+        "_errors",
+        lambda self, draws, noise, m: ERRORS(self, draws, noise**2, m),
+        "noise-costs-what-least-squares-have",
+        LABELS,
     ),
     "bounds that are equal": Fault(
         theory, "complexity_ratio", lambda beta: 0 * beta + 1.0, "gap-is-milder-than-the-bounds", LABELS

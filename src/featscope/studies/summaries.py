@@ -216,7 +216,7 @@ def over_steps(runs: Mapping[str, xr.Dataset], claims: Sequence[str] = ()) -> li
         )
         for name, about, units in series
     ]
-    caption = "Arms that were measured only once are left out."
+    caption = "Arms that were measured only once are left out." if len(arms) < len(runs) else ""
     return [chart("over-steps", "Over the course of training", caption, *panels, claims=claims)] if panels else []
 
 

@@ -208,8 +208,8 @@ def measured(experiment: Recursion) -> Mapping[str, Measurement]:
 def _hardest(here: EnumeratedInputs) -> Mapping[str, Float[Tensor, "replica"]]:
     """The parity that features correlate least with, ‖v_A‖², and the weights of least hinge loss on it.
 
-    Inputs are uniform. The least loss is a linear program, whose dual has a multiplier α from 0 to 1 for each input: the
-    largest mean of those for which E[α y x] = 0 is below the loss of any weights. All on the CPU.
+    Inputs are uniform. The least loss is a linear program, whose dual has a multiplier α from 0 to 1 for each input:
+    the largest mean of those for which E[α y x] = 0 is below the loss of any weights. All on the CPU.
     """
     k, d = here.options.relevant, here.options.patterns
     flip = 2.0 ** torch.arange(d - 1, -1, -1)  # rows count up with the first pattern highest; bits with 1 - 2 phi

@@ -19,6 +19,7 @@ _RESIDUAL_RATE = 0.01
 _ABOUT = {
     "accuracy": "test accuracy",
     "tests": "test images",
+    "seen": "share of test images that are among those that were trained on",
     "early": "change of filters in the first 3/20 of training, over their first length",
     "late": "change of filters after that",
     "agreement": "cosines of mean gradients of steps 1-10, 11-20 and 21-30 of the filter nearest to a cluster's centre",

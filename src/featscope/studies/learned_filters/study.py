@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from featscope.claims import COSINE, PAIRED, POSITIVE, STATED, Claim, Found, bound, identity, ordering
+from featscope.claims import COSINE, PAIRED, POSITIVE, SHARE, STATED, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
 from featscope.studies.base import Runs, Story
 from featscope.studies.learned_filters import figures
@@ -105,6 +105,21 @@ class LearnedFilters(LearnedFiltersArms):
             predicted=0.9 if arm in (DIGITS, DIGITS_LARGE) else 0.6,
             trials=run.tests / run.sizes["replica"],
         )
+
+    @bound(
+        "derived here",
+        on=[*TRAINED, DIGITS_LARGE],
+        at_most=0.01,
+        because=f"Bound: one in a hundred, as there are images twice; {STATED}",
+        law="exact",
+        range=SHARE,
+    )
+    def tests_are_new_images(self, run: xr.Dataset) -> xr.DataArray:
+        """Networks are judged by images that they were not trained on.
+
+        Measured: share of test images that are among those that were trained on.
+        """
+        return run.seen
 
     @bound(
         "Figures 2.3, A.13 and A.14; captions of A.16 and A.17",

@@ -131,6 +131,7 @@ class FilterTraining(nn.Module):
         self.shapes: dict[str, tuple[int, ...]] = {
             "accuracy": (),
             "tests": (),
+            "seen": (),
             "early": (layers,),
             "late": (layers,),
             "agreement": (len(PAIRS),),
@@ -194,6 +195,8 @@ class FilterTraining(nn.Module):
             named = torch.cat([network(part) for part in tests.split(500)])
         self.get_buffer("accuracy")[replica] = ((named * labels) > 0).double().mean()
         self.get_buffer("tests")[replica] = len(tests)
+        known = {one.tobytes() for one in x.cpu().numpy()}
+        self.get_buffer("seen")[replica] = sum(one.tobytes() in known for one in tests.cpu().numpy()) / len(tests)
         self._filters(replica, stages)
         self._pulls(replica, pulls, stages[-1][-1])
 

@@ -48,10 +48,17 @@ def share_in_span(weight: Float[Tensor, "1 neuron input"], features: Float[Tenso
     return float((weight @ features.mT).square().sum() / weight.square().sum())
 
 
-def smallest_cosine(weight: Float[Tensor, "1 neuron input"], features: Float[Tensor, "1 direction input"]) -> float:
-    """Cosine of the largest principal angle between the span and the leading right singular vectors of W."""
+def cosines(
+    weight: Float[Tensor, "1 neuron input"], features: Float[Tensor, "1 direction input"]
+) -> Float[Tensor, "1 direction"]:
+    """Cosines of the principal angles between the span and the leading right singular vectors of W."""
     leading = torch.linalg.svd(weight, full_matrices=False).Vh[:, : features.shape[1]]
-    return float(torch.linalg.svdvals(leading @ features.mT).min())
+    return torch.linalg.svdvals(leading @ features.mT)
+
+
+def smallest_cosine(weight: Float[Tensor, "1 neuron input"], features: Float[Tensor, "1 direction input"]) -> float:
+    """That of the largest of these angles."""
+    return float(cosines(weight, features).min())
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,7 @@ class Shares(Questionnaire):
             "share": Answer("share of ‖W‖² in the span after the first step"),
             "across": Answer("mean square of G outside of the span over what it must be"),
             "cosine": Answer("cosine of the largest principal angle of leading singular vectors and the span"),
+            "square": Answer("mean squared cosine of all principal angles of the two"),
         }
 
     def asker(self, streams: Streams) -> Ask:
@@ -153,6 +161,7 @@ class Shares(Questionnaire):
                 "share": share_in_span(weight, source.features),
                 "across": float((outside - inside).mean() / must.mean()),
                 "cosine": smallest_cosine(weight, source.features),
+                "square": float(cosines(weight, source.features).square().mean()),
             }
 
         return ask

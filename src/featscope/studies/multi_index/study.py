@@ -114,6 +114,30 @@ class MultiIndexStudy(MultiIndexArms):
         """
         return mean(run.across)
 
+    @identity(
+        "derived, for Lemma B.68",
+        on=SPAN,
+        equals=1.0,
+        within=0.1,
+        because="Tolerance: 10 %; without the rest of the closed form it would be 1.12.",
+        range=POSITIVE,
+    )
+    def rest_of_the_closed_form_is_outside(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Where samples are many, gradients have the rest of the closed form outside of the directions, too.
+
+        Measured: mean square outside of the span over what it must be, at the smallest $d$ and the largest $n/d^2$.
+        """
+        return run.across.isel(dimension=0, ratio=-1)
+
+    @identity("derived, for Lemma B.68", on=SPAN, equals=2.0, within=0.3, because=f"Tolerance: 15 %; {STATED}")
+    def linear_part_leaves_as_much_again(self, runs: Runs) -> xr.DataArray | None:
+        r"""Of a law with a linear part, neurons keep in common what taking it off leaves: $\|\beta\|^2/(4n)$ more.
+
+        Measured: mean square outside of the span without Hessian, where the linear part is half of the mean square,
+        over what it must be without that, at the largest $n/d^2$, mean over $d$.
+        """
+        return mean(runs[SPAN_NONE].across.isel(ratio=-1)) if SPAN_NONE in runs else None
+
     @ordering("Lemma B.68", on=[SPAN, SPAN_CUBIC], not_on={SPAN_NONE: NOTHING}, more_than=0.4)
     def share_rises_with_samples(self, run: xr.Dataset) -> xr.DataArray:
         r"""The more samples, the more of the first gradient lies in the directions.
@@ -196,6 +220,14 @@ class MultiIndexStudy(MultiIndexArms):
         Measured: squared cosine of the largest principal angle less the share of $\|W\|^2$, mean over $d$ and $n$.
         """
         return mean(run.cosine**2 - run.share)
+
+    @ordering("derived here", on=SPAN, less_than=0.0, range=COSINE, given=lambda study: study.directions > 1)
+    def largest_angle_is_the_largest(self, run: xr.Dataset) -> xr.DataArray | None:
+        r"""It is the largest of their angles by which the subspace is judged.
+
+        Measured: squared cosine of the largest principal angle less the mean over all, mean over $d$ and $n$.
+        """
+        return mean(run.cosine**2 - run.square) if "square" in run else None  # as in runs of older versions it is not
 
     # --- Errors (Theorem B.69, G11) -----------------------------------------------------------------------------------
 

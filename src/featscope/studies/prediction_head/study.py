@@ -17,7 +17,7 @@ from featscope.studies import Runs, Story, last, looked
 from featscope.studies.prediction_head import figures
 from featscope.studies.prediction_head.arms import EARLY
 from featscope.studies.prediction_head.infinite import CHOICE, MOST
-from featscope.studies.prediction_head.phases import PhasesClaims
+from featscope.studies.prediction_head.paths import PathsClaims
 from featscope.studies.prediction_head.probes import among, at, diverse, median, of_those_with_some, rescued, share
 from featscope.studies.reductions import known
 from featscope.studies.summaries import in_words, percent, verdict
@@ -27,10 +27,11 @@ from featscope.training.phases import LEARNED
 
 
 @dataclass(frozen=True)
-class PredictionHeadStudy(PhasesClaims):
+class PredictionHeadStudy(PathsClaims):
     """Why non-contrastive learning does not collapse: what the prediction head does (Wen & Li 2022).
 
-    Options and arms are `PredictionHeadArms`', claims of the flow `InfiniteBatchesClaims`' and `PhasesClaims`'.
+    Options and arms are `PredictionHeadArms`', claims of the flow `InfiniteBatchesClaims`', `PhasesClaims`' and
+    `PathsClaims`'.
     """
 
     asks: ClassVar[str] = "What makes neurons learn different features when nothing in the loss asks them to?"

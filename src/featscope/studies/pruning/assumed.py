@@ -106,6 +106,24 @@ class Assumed(PruningArms):
         return Found(run.growth_majority_pruned - self.optimizer.weight_decay, predicted=most)
 
     @identity(
+        "Theorem 3.2, (15), (16)",
+        on="one-step",
+        equals=1.0,
+        within=1e-6,
+        because="Tolerance: rounding.",
+        law="exact",
+        range=POSITIVE,
+    )
+    def stated_growths_are_apart(self) -> float:
+        r"""The most that the theorem has for other features is $\epsilon/d$ of the least that it has for rare ones.
+
+        Measured: the one over the other, and over $\epsilon/d$.
+        """
+        data = self.arm("one-step").recipe.data
+        least, most = self._stated()
+        return most / least * data.features / data.eps_min
+
+    @identity(
         "Equation (185)",
         not_on="one-step-noiseless",
         equals=1.0,

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import xarray as xr
 
-from featscope.claims import COSINE, Claim, Found, bound, identity, ordering
+from featscope.claims import COSINE, POSITIVE, Claim, Found, bound, identity, ordering
 from featscope.figures import Figure
 from featscope.studies import Runs, Story, last
 from featscope.studies.pruning import figures
@@ -114,6 +114,22 @@ class Pruning(Tiers):
         Measured: the largest growth by the data of one.
         """
         return run.pruned_growth
+
+    @identity(
+        "Equation (5) against (184)",
+        on="one-step",
+        equals=1.0,
+        within=1e-5,
+        because="Tolerance: rounding of float32.",
+        law="exact",
+        range=POSITIVE,
+    )
+    def straight_through_spares_the_others(self, run: xr.Dataset) -> xr.DataArray:
+        """Under the gradient of the pruned network neurons that are not hidden grow as under the other one.
+
+        Measured: their growth by the data over that of the same neurons under the other gradient.
+        """
+        return run.growth_majority_straight_through / run.growth_majority_pruned
 
     @identity("Equation (207)-(211)", on="one-step", equals=1.0, within=0.02)
     def logit_first_order(self, run: xr.Dataset) -> Found:

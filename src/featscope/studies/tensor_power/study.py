@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from xarray import apply_ufunc
 
-from featscope.claims import POSITIVE, Claim, Found, bound, fitted_exponent, identity, scaling
+from featscope.claims import POSITIVE, ROUNDING, Claim, Found, bound, fitted_exponent, identity, scaling
 from featscope.figures import Figure
 from featscope.models.power_sequences import LEVEL
 from featscope.studies import Runs, Story
@@ -311,6 +311,15 @@ class TensorPower(Assumed):
         """
         least = run.isel(start=0)
         return mean(abs(least.leader_end - least.area) / apply_ufunc(theory.e8_allowance, least.leader_start))
+
+    @identity("Claim E.8", on="d=2500", equals=2.0, within=1e-9, because=ROUNDING, law="exact")
+    def allowance_is_as_printed(self, arm: str) -> float:
+        r"""What the claim allows is $\delta^2+x_0^2+\log(d)/d$.
+
+        Measured: $d$ times it less $\log d$, at $x_0=\delta=d^{-1/2}$.
+        """
+        d = float(arm.removeprefix("d="))
+        return float(theory.e8_allowance(d**-0.5)) * d - log(d)
 
     @identity(
         "derived, for Claim E.8",

@@ -10,7 +10,7 @@ from featscope.axes import Axis
 from featscope.data.uniform_parity import UniformParity
 from featscope.options import require
 from featscope.studies.base import Arm, Role, Study
-from featscope.studies.gradient_features.probes import progress
+from featscope.studies.gradient_features.probes import TESTED, progress
 from featscope.studies.uniform_parity.exact import Angles, Cones, Enumerated
 from featscope.studies.uniform_parity.step import UniformParityStep
 from featscope.training import GradientTraining, Measurement, TorchOptimizer, Training
@@ -151,16 +151,24 @@ class UniformParityArms(Study):
 
 
 def after_step(experiment: GradientTraining) -> Mapping[str, Measurement]:
-    """Where the neurons that were equal on A point."""
+    """Where the neurons that were equal on A point, and how large the read-out is."""
     network = experiment.learner
     unit = torch.nn.functional.normalize(network.weight.detach().double(), dim=-1)
     cosine = (unit @ experiment.source.features.mT)[..., 0].abs()
     equal = network.equal.double()
     mean = (cosine * equal).sum(1) / equal.sum(1)  # NaN where none was
-    return {"cosine": Measurement(mean, "|cos| of weights after the step to D, mean over neurons equal on A")}
+    size = network.readout.detach().double().abs().mean(1) * 2 * experiment.source.options.block
+    return {
+        "cosine": Measurement(mean, "|cos| of weights after the step to D, mean over neurons equal on A"),
+        "readout_size": Measurement(size, "|a| after the step times 2k, mean over neurons"),
+    }
 
 
 def at_end(experiment: GradientTraining) -> Mapping[str, Measurement]:
-    """How large the read-out is."""
+    """How large the read-out is, and what labels it was trained on."""
     largest = experiment.learner.readout.detach().double().abs().amax(1)
-    return {"largest": Measurement(largest / (8 * experiment.source.options.block), "max|a| over 8k")}
+    labels = experiment.source.sample(experiment.streams.at("labels"), TESTED).y
+    return {
+        "largest": Measurement(largest / (8 * experiment.source.options.block), "max|a| over 8k"),
+        "positive": Measurement((labels == 1).double().mean(1), "share of fresh labels that are 1"),
+    }

@@ -1,16 +1,22 @@
 """Claims of `uniform-parity` about the first gradient (Lemma B.63)."""
 
 from dataclasses import dataclass
+from math import comb
 
 import xarray as xr
 
-from featscope.claims import POSITIVE, bound, identity
+from featscope.claims import POSITIVE, STATED, bound, identity
 from featscope.studies.base import farthest
 from featscope.studies.reductions import largest
 from featscope.studies.uniform_parity.arms import (
     ENUMERATED,
+    FOUR,
+    FOUR_ANGLES,
+    PAIR,
+    PAIR_ANGLES,
     UniformParityArms,
 )
+from featscope.theory import uniform_parity as theory
 
 EXACT = 1e-10
 ROUNDED = "Bound: rounding of float64."
@@ -109,6 +115,17 @@ class FirstGradientClaims(UniformParityArms):
         return farthest(run.misprint, "block")
 
     @identity("derived", on=ENUMERATED, equals=1.0, within=EXACT, law="exact", because=ROUNDED, range=POSITIVE)
+    def misprint_is_a_binomial(self, run: xr.Dataset) -> xr.DataArray:
+        r"""They are larger than it prints them by a binomial that is left out.
+
+        $\binom{(d-1)/2}{(k-2)/2}$, 1 at $k = 2$. Measured: $\xi_{k-1}$ of all inputs over the printed one and this, the
+        farthest from 1 over $k$.
+        """
+        run = self.placed(run, ENUMERATED)
+        left_out = [comb((self.enumerated - 1) // 2, (int(k) - 2) // 2) for k in run.block]
+        return farthest(run.misprint / xr.DataArray(left_out, dims="block"), "block")
+
+    @identity("derived", on=ENUMERATED, equals=1.0, within=EXACT, law="exact", because=ROUNDED, range=POSITIVE)
     def angle_closed_form(self, run: xr.Dataset) -> xr.DataArray:
         r"""The angle between the first gradient and the feature has a closed form.
 
@@ -147,3 +164,39 @@ class FirstGradientClaims(UniformParityArms):
         Measured: mean $|a^{(1)}|$ times $2k$ at the printed $\eta_1$, the farthest from 0 over $k$.
         """
         return farthest(run.readout_size, "block", 0.0)
+
+    @identity(
+        "derived, for Theorem B.56",
+        on=[ENUMERATED, PAIR, FOUR],
+        equals=1.0,
+        within=1e-6,
+        law="exact",
+        because="Tolerance: weights are of single precision.",
+        range=POSITIVE,
+    )
+    def readout_after_the_step(self, run: xr.Dataset) -> xr.DataArray | None:
+        r"""The read-out of every neuron is $\pm1/(2k)$ after the first step.
+
+        Measured: mean $|a^{(1)}|$ times $2k$ at the printed $\eta_1$, over all inputs the farthest from 1 over $k$, and
+        of the networks that are trained.
+        """
+        if "readout_size" not in run:  # as runs of older versions have not
+            return None
+        return farthest(run.readout_size, "block") if "block" in run.readout_size.dims else run.readout_size
+
+    @identity(
+        "derived, for Lemma B.54",
+        on=[PAIR_ANGLES, FOUR_ANGLES],
+        equals=1.0,
+        within=0.03,
+        because=f"Tolerance: 3 %; {STATED}",
+        range=POSITIVE,
+    )
+    def largest_sample_points_as_predicted(self, run: xr.Dataset, arm: str) -> xr.DataArray:
+        r"""The cosine to the feature is that of the closed form's angle.
+
+        $(1+\tan^2)^{-1/2}$. Measured: mean $|\cos(G, D)|$ over this, at the largest sample.
+        """
+        data, size = self.arm(arm).recipe.data, int(self.placed(run, arm).samples[-1])
+        tangent = theory.sampled_tangent(data.dimension, data.block, size)
+        return run.cosine.isel(samples=-1) * (1 + tangent) ** 0.5

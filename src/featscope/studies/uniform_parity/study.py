@@ -312,6 +312,24 @@ class UniformParityStudy(FirstGradientClaims):
         found = last(run, run.accuracy)
         return found.isel(samples=-1) if "samples" in found.dims else found
 
+    @identity(
+        "derived here",
+        on=PAIR_SAMPLED,
+        equals=0.5,
+        within=0.05,
+        law="draws",
+        because=f"Tolerance: {STATED}",
+        things=lambda study: TESTED,
+        note="Where there is no label at all nothing is learned either.",
+    )
+    def labels_of_others_are_signs(self, runs: Runs) -> xr.DataArray | None:
+        """The control has labels of both signs, which say nothing of its inputs, in place of none.
+
+        Measured: share of labels that are 1, where they are of other inputs.
+        """
+        control = runs.get(SHUFFLED, {})
+        return control.get("positive")  # as in runs of older versions it is not
+
     @bound(
         "derived, for Theorem B.56",
         on=FOUR_SAMPLED,

@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.optimize import minimize
 
 from featscope.claims import POSITIVE, SHARE, STATED, Found, bound, identity, ordering
-from featscope.studies.base import last
+from featscope.studies.base import Runs, last
 from featscope.studies.reductions import largest, mean
 from featscope.studies.universality.arms import (
     EIGHT,
@@ -75,6 +75,17 @@ class LinearClaims(HiddenClaims):
         Measured: their mean squared weight.
         """
         return last(run, run.spurious)
+
+    @bound("derived, for Proposition 7.3", on=JOINT, at_most=0.02, because=DESCENT, range=SHARE)
+    def pairs_without_relation_leave_nothing(self, runs: Runs) -> xr.DataArray | None:
+        """Pairs that have nothing in common, which are a control, leave no feature.
+
+        Measured: mean squared weight of shared or of spurious features there, the larger.
+        """
+        if UNRELATED not in runs:
+            return None
+        run = runs[UNRELATED]
+        return largest(xr.concat([last(run, run.shared), last(run, run.spurious)], "which"))
 
     @identity(
         "derived, for Proposition 7.3",
