@@ -133,10 +133,10 @@ def main() -> None:
         "method",
         "layer",
         "pooling",
-        "a token of the answer chosen, all of it",
+        "prompts with a token of the answer kept, with all of it",
         "kept",
         "right",
-        "first token, of full",
+        "time to the first token, of full's",
     ]
     made = [row for one in found for row in rows(*one)]
     full = [LABELS["full"], "", "", "", "all", _share(found[0][2][0]), "1.00"]

@@ -148,7 +148,7 @@ def test_what_is_out_of_range_is_refused_as_on_the_command_line(path, value):
 
 @pytest.mark.parametrize("values", [(), (0.1, 0.2, 0.1), (0.1, 0.1000000000000001)])
 def test_an_axis_has_values_that_are_all_different(values):
-    with pytest.raises(ConfigError, match=r"--axis data.noise=.*: allowed are values, one or more, all different"):
+    with pytest.raises(ConfigError, match=r"values of data.noise = .*: allowed are one or more, all different"):
         Axis("data.noise", values)
 
 

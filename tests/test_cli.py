@@ -578,7 +578,7 @@ def test_an_option_that_an_axis_sets_may_be_typed_as_one_of_its_values(tmp_path,
         (["data.features=8,2"], "--data.features = 2 is out of range: allowed is >= 3"),
         (["features=8,9.5"], "--data.features = 9.5 is out of range: allowed is a whole number"),
         (["noise=0.5,0"], r"noise=0.0\) .* allowed is data with noise > 0"),
-        (["noise=1,1"], "--axis data.noise=1,1: allowed are values, one or more, all different"),
+        (["noise=1,1"], "values of data.noise = 1,1: allowed are one or more, all different"),
         (["noise=1,2", "data.noise=3"], "--axis is given for noise, noise: allowed are different ones"),
     ],
 )

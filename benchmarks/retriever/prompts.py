@@ -54,7 +54,7 @@ def documents() -> str:
     rows = [
         [LABELS[way.method], str(way.keep or "all"), _share(way), f"{way.first / tried[0].first:.2f}"] for way in tried
     ]
-    return table(["method", "kept", "right", "first token, of full"], rows)
+    return table(["method", "kept", "right", "time to the first token, of full's"], rows)
 
 
 def _tried(

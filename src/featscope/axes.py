@@ -35,7 +35,7 @@ class Axis:
     def __post_init__(self) -> None:
         if not self.values or len({f"{value:.12g}" for value in self.values}) < len(self.values):
             allowed = "one or more, all different in their first twelve digits"
-            raise ConfigError(f"--axis {self.option}={self}: allowed are values, {allowed}")
+            raise ConfigError(f"values of {self.option} = {self}: allowed are {allowed}")
 
     @property
     def name(self) -> str:

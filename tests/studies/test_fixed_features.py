@@ -13,7 +13,7 @@ from featscope.data.sign_mixture import SignMixtureSource
 from featscope.models import FixedBiasReLU, Layers, TangentModel, UnbiasedStart, truncated_relu
 from featscope.options import ConfigError
 from featscope.streams import Streams
-from featscope.studies.fixed_features import FixedFeatures, enumerated, exact, trained
+from featscope.studies.fixed_features import FixedFeatures, enumerated, trained
 from featscope.studies.fixed_features.arms import (
     COHERENT,
     ENUMERATED,
@@ -326,7 +326,6 @@ FAULTS = {
     ),
     "no weights found": Fault(enumerated, "linprog", _times(0.0), "fixed-features-are-of-some-use", ENUMERATED),
     "weights that are too short": Fault(enumerated, "linprog", _times(0.9), "least-loss-is-the-least", ENUMERATED),
-    "a ball that holds fewer": Fault(exact, "NORM", 0.5, "least-loss-is-the-least", ENUMERATED),
     "sums of squares": Fault(
         enumerated, "_mean", lambda steps: torch.stack(steps).sum(0), "online-steps-add-up", ENUMERATED
     ),

@@ -4,7 +4,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -120,7 +120,7 @@ class Monitor:
         for name, value, right, allowed in (
             ("samples", samples, _is_whole(samples, 2), "a whole number >= 2"),
             ("neighbours", neighbours, _is_whole(neighbours, 1), "a whole number >= 1"),
-            ("share", share, isinstance(share, int | float) and 0 < share <= 1, "> 0 and <= 1"),
+            ("share", share, isinstance(share, Real) and 0 < float(share) <= 1, "> 0 and <= 1"),
             ("every", every, every is None or _is_whole(every, 1), "a whole number >= 1"),
             ("done", done, _is_whole(done, 0), "a whole number >= 0"),
         ):

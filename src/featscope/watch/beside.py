@@ -45,6 +45,7 @@ def _serve(folder: Path, of_parent: Connection, parent: Connection) -> None:
     of_parent.close()  # so that the other end is at an end once the parent is
     for number in (signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)):
         signal.signal(number, signal.SIG_IGN)  # the run heeds them, and ends this
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not the run's handler
     with suppress(OSError, AttributeError):
         os.nice(_NICE)
     compute_with_one_thread()

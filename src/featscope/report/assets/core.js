@@ -75,6 +75,7 @@ function tell(lines, x, y) {
   tip.style.top = `${Math.max(8, y + 14 + height > innerHeight ? y - height - 10 : y + 14) + scrollY}px`;
 }
 const hush = () => { tip.hidden = true; };
+addEventListener("pointerdown", (event) => { if (event.pointerType !== "mouse") hush(); }, true);  // a finger elsewhere
 
 // A finger that is lifted without having moved asks for what a pointer that hovers is told.
 function tapped(node, read) {

@@ -56,14 +56,14 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => chan
 let folded = [], picked = "";
 addEventListener("beforeprint", () => {
   picked = document.querySelector('.filters [aria-pressed="true"]')?.dataset.filter ?? "";
-  filter("");  // paper has all claims
+  if (picked) filter("");  // paper has all claims
   folded = [...document.querySelectorAll("details:not([open])")];
   folded.forEach((fold) => { fold.open = true; });
   changed("theme");
 });
 addEventListener("afterprint", () => {
   folded.forEach((fold) => { fold.open = false; });
-  filter(picked);
+  if (picked) filter(picked);
   changed("theme");
 });
 

@@ -158,13 +158,14 @@ def made_up(name: str) -> Samples:
 def _images(data: str) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
     parts = []
     named: dict[str, tuple[str, ...]] = {}
+    labels: dict[str, Tensor] = {}
     for split, wanted in (("train", _IMAGES), ("test", _TEST_IMAGES)):
         images = open_split(data, split)
-        named[split] = images.class_names
+        named[split], labels[split] = images.class_names, images.labels
         draws = Streams(0, [0]).at(f"pool {split}")
         index = draws.choice(len(images.labels), min(wanted, len(images.labels)))[0]
         parts += [images.pixels(index), images.labels[index]]
-    require_trained_on(data, parts[1], parts[3])
+    require_trained_on(data, labels["train"], labels["test"])
     require_same_names(data, named)
     return parts[0], parts[1], parts[2], parts[3], max(map(len, named.values()))
 

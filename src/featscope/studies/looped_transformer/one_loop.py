@@ -95,6 +95,7 @@ class OneLoop(FigureEightOne):
         on=ANY,
         at_least=0.5,
         because=f"Bound: half of the prompts; {STATED}",
+        given=lambda study: study.loops >= 4,
         law="share",
         note="With one step size for all loops it is none: sums of powers are convex in logarithms.",
     )
