@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import xarray as xr
 
 from featscope.claims import COSINE, POSITIVE, STATED, Found, bound, identity
-from featscope.studies.base import farthest
 from featscope.studies.fixed_features.arms import (
     GENERAL,
     NETWORK,
     NOTHING_TO_FIND,
 )
 from featscope.studies.fixed_features.exact import ExactClaims
+from featscope.studies.reductions import largest
 from featscope.theory import dictionary_learning as theory
 
 _CHANCE = "Without structure there is nothing to find."
@@ -77,7 +77,7 @@ class FirstStepsClaims(ExactClaims):
     @identity(
         "Lemma A.17",
         on=NETWORK,
-        equals=1.0,
+        equals=0.0,
         within=1e-9,
         because="Tolerance: rounding.",
         law="exact",
@@ -87,13 +87,13 @@ class FirstStepsClaims(ExactClaims):
     def steps_are_as_long_as_chosen(self, run: xr.Dataset) -> xr.DataArray | None:
         r"""Both steps are as long as the lemma has them: $\eta^{(1)}=\gamma^2\tilde\sigma/(km^3)$, $\eta^{(2)}=1$.
 
-        Measured: $\|w_i\|$ after a step over $|a_i|\|T_i\|$ before it, mean over neurons, over this; the farther from 1
+        Measured: $\|w_i\|$ after a step over $|a_i|\|T_i\|$ before it, mean over neurons, over this, off 1; the larger
         of both.
         """
         if "step_size" not in run:  # as runs of older versions have not
             return None
         first = self.arm(NETWORK).recipe.data.gamma ** 2 / (self.relevant * self.neurons**3)
-        return farthest(run.step_size / xr.DataArray([first, 1.0], dims="pull"), "pull")
+        return largest(abs(run.step_size / xr.DataArray([first, 1.0], dims="pull") - 1))
 
     @bound(
         "Section 2.6, Table A.1",

@@ -7,8 +7,8 @@ import xarray as xr
 
 from featscope.claims import POSITIVE, identity
 from featscope.studies.prediction_head.phases import PhasesClaims
-from featscope.studies.prediction_head.probes import at, ends, of_those_with_some, rescued
-from featscope.studies.reductions import largest
+from featscope.studies.prediction_head.probes import at, ends, rescued
+from featscope.studies.reductions import known, largest
 
 
 @dataclass(frozen=True)
@@ -44,4 +44,5 @@ class PathsClaims(PhasesClaims):
             (run.others_moved / moved).where(run.time_substituted < np.inf, 1.0),
         ]
         apart = abs(xr.concat(ratios, "which") - 1)
-        return of_those_with_some(largest(apart.where(rescued(run) != 0, 0.0)), rescued(run))
+        chosen = rescued(run)
+        return known(largest(apart.where(chosen > 0, 0.0)).where((chosen > 0).any("start")), chosen)
