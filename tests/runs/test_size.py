@@ -84,7 +84,7 @@ def test_an_axis_of_too_many_points_is_refused(spec):
 
 def test_a_sweep_of_too_many_points_is_refused():
     values = tuple(float(value) for value in range(1, 102))
-    with pytest.raises(ConfigError, match="have 10201 points: allowed is at most 10000"):
+    with pytest.raises(ConfigError, match="makes 10201 points: allowed is at most 10000"):
         Sweep(Pull(), (Axis("data.target", values), Axis("data.noise", values)))
 
 

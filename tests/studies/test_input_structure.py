@@ -509,7 +509,7 @@ def test_headlines_turn_with_their_claims():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"digits": ""}, "images = ''"),
+        ({"digits": ""}, "digits = ''"),
         ({"steps": 10}, "steps = 10 .* >= 11"),
         ({"residual_steps": 9}, "residual_steps = 9 .* 0 or >= 11"),
         ({"sizes": (3, 2, 1)}, "sizes = "),

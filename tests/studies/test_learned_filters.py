@@ -60,6 +60,7 @@ def made_up() -> dict[str, xr.Dataset]:
                 + each(0, ("stage", 3), layers),
                 "own": each(0.7, ("stage", 3), layers),
                 "picked": each(0.55, ("stage", 3), layers),
+                "seen": 0 * each(0.0),
                 "early": each(1.0 if trained else 0.0, layers),
                 "late": each(0.2 if trained else 0.0, layers),
                 "agreement": each(0.0 if lot else 0.6, ("pair", 3)),
@@ -81,6 +82,7 @@ HEALTHY = by_name(STUDY.claims(RUNS))
 EXPECTED = [key for key, claim in HEALTHY.items() if claim.expected]
 ROUND = xr.DataArray([3, 1, 2, 0, 4], dims="count")
 CHANGED = {
+    "tests-are-new-images": lambda run: run.assign(seen=run.seen + 1.0),
     "classes-are-learned": lambda run: run.assign(accuracy=run.accuracy - 0.47),
     "two-centres-are-opposite": lambda run: run.assign(between=run.between + 0.6),
     "two-clusters-fit-best": lambda run: run.assign(silhouettes=run.silhouettes.isel(count=ROUND)),
@@ -295,7 +297,7 @@ def test_figures_and_story_have_the_numbers():
         ({"width": 3}, "width = 3"),
         ({"wider": 4}, "wider = 4"),
         ({"hidden": 2}, "hidden = 2"),
-        ({"photographs": ""}, "images = ''"),
+        ({"photographs": ""}, "photographs = ''"),
         ({"spread": 0.0}, "spread = 0.0"),
         ({"side": -1}, "side = -1"),
     ],
