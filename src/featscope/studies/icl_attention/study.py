@@ -117,7 +117,7 @@ class IclAttention(AttentionArms):
         """
         model = next(arm.removesuffix(layout) for layout in LAYOUTS if arm.endswith(layout))
         moved = np.log(runs[arm].relevant) - np.log(runs[model + CORRECT].relevant)
-        return abs(moved).mean([axis for axis in moved.dims if axis != "replica"])
+        return abs(moved).mean([axis for axis in moved.dims if axis != "replica"], skipna=False)
 
     @identity(
         "derived here",

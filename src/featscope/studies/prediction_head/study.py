@@ -203,7 +203,7 @@ class PredictionHeadStudy(PathsClaims):
         over training.
         """
         apart = abs(run.overlap - runs["batches"].overlap)  # at the steps that both have
-        return apart.mean([axis for axis in apart.dims if axis != "replica"])
+        return apart.mean([axis for axis in apart.dims if axis != "replica"], skipna=False)
 
     @bound(
         "Remark 4.5",
