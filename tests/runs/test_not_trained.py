@@ -35,7 +35,7 @@ def test_what_is_trained_is_not_told(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:pull cannot read")
 def test_weights_that_stand_still_are_told_with_their_arms(tmp_path, capsys, monkeypatch):
-    for module in ("commands.run", "report.run_report"):
+    for module in ("commands.run", "registry"):
         monkeypatch.setattr(f"featscope.{module}.find", lambda name: (ENTRY, Pull))
     code, _ = execute(Pull(optimizer=STANDING), Settings(), tmp_path / "run", [])
     assert code == 0
