@@ -118,7 +118,7 @@ class FirstGradientClaims(UniformParityArms):
     def misprint_is_a_binomial(self, run: xr.Dataset) -> xr.DataArray:
         r"""They are larger than it prints them by a binomial that is left out.
 
-        the choices of $(k-2)/2$ among $(d-1)/2$, 1 at $k = 2$. Measured: $\xi_{k-1}$ over the printed one and this, the
+        The choices of $(k-2)/2$ among $(d-1)/2$, 1 at $k = 2$. Measured: $\xi_{k-1}$ over the printed one and this, the
         farthest from 1 over $k$.
         """
         run = self.placed(run, ENUMERATED)
