@@ -72,8 +72,9 @@ class ModelReader:
         for word in self.words:
             tokens = prompt_tokens(self.tokenizer, f"{wrapped} {word}", special=not self.chat)
             ids = torch.tensor([tokens], device=self.model.device)
-            log_p = self.model(ids).logits[0, :-1].double().log_softmax(-1)
-            sums.append(log_p.gather(1, ids[0, 1:, None]).sum().cpu())
+            logits = self.model(ids).logits[0, :-1]  # of all tokens, which may be large: no copy is made
+            log_p = logits.gather(1, ids[0, 1:, None])[:, 0].float() - logits.logsumexp(-1).float()
+            sums.append(log_p.double().sum().cpu())
         return torch.stack(sums)
 
     def _as_chat(self, prompt: str) -> str:
