@@ -53,7 +53,7 @@ def test_a_file_loses_no_letter_whatever_the_locale_knows():
 
 @pytest.mark.parametrize("writes", [0, 1, 2, 3, 4, 5])
 def test_a_full_disk_leaves_a_run_that_goes_on(tmp_path, monkeypatch, capfd, writes):
-    """From the first file on; with room it ends as one that always had it."""
+    """From the first file on; with room it ends as one that always had it. Without a file there is nothing to resume."""
     study, out, again = swept.Pull(), tmp_path / "a run", ["run", "pull"]
     written = 0
 
@@ -72,11 +72,14 @@ def test_a_full_disk_leaves_a_run_that_goes_on(tmp_path, monkeypatch, capfd, wri
     assert (code, claims) == (4, [])
     err = capfd.readouterr().err
     assert err.startswith("featscope: the system says No space left on device: ")
-    assert shlex.split(err.splitlines()[-1]) == ["featscope", "run", "pull", "--resume"]
+    begun = writes > 0
+    assert out.exists() is begun
+    assert shlex.split(err.splitlines()[-1]) == ["featscope", "run", "pull", *(["--resume"] if begun else [])]
+    assert ("Nothing was begun." in err) is not begun
     assert "Traceback" not in err
     assert not (out / "claims.json").exists()
     monkeypatch.setattr("featscope.commands.run.report_run", lambda out: out / "report.html")
-    assert execute(study, Settings(replicas=2), out, again, resume=True)[0] == 0
+    assert execute(study, Settings(replicas=2), out, again, resume=begun)[0] == 0
     assert (out / "claims.json").exists()
 
 

@@ -14,6 +14,7 @@ def test_means_are_of_tasks_and_shares_of_each_prompt(monkeypatch):
     asked = {
         "score": (100, 50, 0),
         "exact": (1, 1, 0),
+        "perfect": (100, 100, 100),
         "task_of": (0, 1, 1),
         "text_of": (0, 1, 1),
         "tokens": (10, 20, 40),

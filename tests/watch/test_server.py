@@ -176,7 +176,7 @@ def test_the_report_so_far_is_shown_in_grey_if_a_package_registers_its_study(tmp
     ended_on_its_way(tmp_path / "run", Pull(steps=20, probe_every=2), looks=8)
     say(tmp_path / "run")
     text = Pages(tmp_path / "run").report()
-    assert ("STUDY = &#x27;pull&#x27; is unknown" in text) is not registered
+    assert ("no package registers the study of this run, &#x27;pull&#x27;" in text) is not registered
     assert ("Unfinished: 0 of 2 arms are done, pulled is at step" in text) is registered
     assert ('<body class="unfinished">' in text) is registered
     assert not (tmp_path / "run" / "unfinished.html").exists()  # what is watched is left as it is
