@@ -53,7 +53,7 @@ def test_a_file_loses_no_letter_whatever_the_locale_knows():
 
 @pytest.mark.parametrize("writes", [0, 1, 2, 3, 4, 5])
 def test_a_full_disk_leaves_a_run_that_goes_on(tmp_path, monkeypatch, capfd, writes):
-    """From the first file on; with room it ends as one that always had it. Without a file there is nothing to resume."""
+    """From the first file on; with room it ends as one that always had it. Before it there is nothing to resume."""
     study, out, again = swept.Pull(), tmp_path / "a run", ["run", "pull"]
     written = 0
 
