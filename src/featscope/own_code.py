@@ -23,7 +23,7 @@ def said(error: Exception, runs: Mapping[str, xr.Dataset] | None = None, arm: st
         runs: arm -> what was measured on it.
         arm: which one the code was about.
     """
-    if runs and (name := _series_asked_for(error)):
+    if runs and (name := series_asked_for(error)):
         measured = sorted({str(v) for run in runs.values() for v in run.variables})
         if name not in measured:
             return f"{name!r} is measured on no arm{nearest(name, measured)}"
@@ -72,7 +72,7 @@ def _frames(error: Exception) -> Iterator[tuple[Path, int, str]]:
             yield Path(file), int(line), name
 
 
-def _series_asked_for(error: Exception) -> str:
+def series_asked_for(error: Exception) -> str:
     """What a dataset was asked for that it does not have, as ``run.x`` or ``run["x"]``; empty for other errors."""
     if isinstance(error, AttributeError) and isinstance(error.obj, xr.Dataset):
         return error.name or ""

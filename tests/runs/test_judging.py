@@ -38,6 +38,21 @@ class Judged(Pull):
         return 1 + last(run, run.loss) / 1000 - LEAST
 
 
+@dataclass(frozen=True)
+class Later(Judged):
+    """The same in a later version, with claims on more than was measured when `Judged` was."""
+
+    @ordering("nobody", on="pulled", more_than=0.0)
+    def is_narrow(self, run):
+        """Numbers end close together. Measured: 1 less their spread."""
+        return 1 - last(run, run.spread)
+
+    @ordering("nobody", on="pulled", more_than=0.0)
+    def is_pulled_farther(self, runs):
+        """Numbers end closer than another arm's. Measured: the difference."""
+        return last(runs["farther"], runs["farther"].loss) - last(runs["pulled"], runs["pulled"].loss)
+
+
 @pytest.fixture
 def out(tmp_path, monkeypatch):
     monkeypatch.setattr("featscope.runs.workers.cores", lambda: 1)
@@ -47,7 +62,7 @@ def out(tmp_path, monkeypatch):
 
 def test_a_run_is_judged_again_as_before(out):
     before = (out / "claims.json").read_bytes()
-    outcome, changed = judge_again(out, Judged())
+    outcome, changed, _ = judge_again(out, Judged())
     assert changed == []
     assert [claim.verdict for claim in outcome.claims] == ["holds"]
     assert (out / "claims.json").read_bytes() == before
@@ -61,10 +76,37 @@ def test_what_a_mended_claim_changes_is_said_and_written(out, monkeypatch):
     page = report_run(out, Judged()).read_text()
     assert "judges some otherwise: is-pulled@pulled: holds, now fails" in page  # the report alone changes no verdict
     assert read_claims(out)[0].verdict == "holds"
-    _, changed = judge_again(out, Judged())
+    _, changed, _ = judge_again(out, Judged())
     assert changed == ["is-pulled@pulled: holds, now fails"]
     assert read_claims(out)[0].verdict == "fails"
     assert "otherwise" not in report_run(out, Judged()).read_text()
+
+
+def test_claims_that_are_newer_than_the_run_are_left_out_and_told(out, monkeypatch, capsys):
+    page = report_run(out, Later()).read_text()
+    assert "otherwise" not in page
+    assert "cannot judge" not in page
+    outcome, changed, newer = judge_again(out, Later())
+    assert [claim.id for claim in outcome.claims] == ["is-pulled"]
+    assert (changed, newer) == ([], {"is-narrow": "spread", "is-pulled-farther": "farther"})
+    monkeypatch.setattr(Judged, "tests", Later.tests)
+    assert judge([str(out), "--study", f"{__name__}:Judged"]) == 0
+    said = capsys.readouterr().out
+    assert "All as before." in said
+    assert "which has not measured what they ask for: is-narrow (spread), is-pulled-farther (farther)." in said
+
+
+def test_a_claim_that_was_judged_and_has_lost_what_it_needs_is_at_fault(out, monkeypatch):
+    """As is one of a run that nobody judged: then nothing tells which claims are newer."""
+    monkeypatch.setattr(Later.tests[0], "method", Later.tests[1].method)  # is-pulled, which asks for the spread
+    with pytest.raises(UnjudgedError) as raised:
+        judge_again(out, Later())
+    assert "is-pulled" in str(raised.value.__cause__.__notes__)
+    monkeypatch.undo()
+    (out / "claims.json").unlink()
+    with pytest.raises(UnjudgedError) as raised:
+        judge_again(out, Later())
+    assert "is-narrow" in str(raised.value.__cause__.__notes__)
 
 
 @pytest.mark.parametrize("far", [np.inf, -np.inf, np.nan])
@@ -105,7 +147,7 @@ def test_a_claim_that_raises_costs_no_training(tmp_path, monkeypatch, capsys):
     with pytest.raises(UnjudgedError):
         judge_again(tmp_path / "run", Judged())
     monkeypatch.setitem(globals(), "LEAST", 0.0)
-    outcome, changed = judge_again(tmp_path / "run", Judged())
+    outcome, changed, _ = judge_again(tmp_path / "run", Judged())
     assert changed is None
     assert outcome.claims == read_claims(tmp_path / "run")
 

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from featscope.claims.claim import Claim, Kind, Relation
 from featscope.claims.intervals import COUNTED, Law
+from featscope.claims.newer import is_newer
 from featscope.claims.samples import Asked, require_one_a_replica, without_diverged
 from featscope.claims.soundness import NO_TOLERANCE, require_declared
 
@@ -169,10 +170,15 @@ class Test:
         return {arm: (granted, why) for arm, why in on.items()} | {arm: (False, why) for arm, why in not_on.items()}
 
     def judge(self, study: Any, arm: str, runs: Mapping[str, Any]) -> Claim | None:
-        """The claim on ``arm``; None where nothing was measured there."""
+        """The claim on ``arm``; None where it says nothing there, or is newer than the run (`newer_left_out`)."""
         statement, asked = self.statement, Asked(runs)
         given = {"run": runs.get(arm), "runs": asked, "arm": arm}
-        found = self.method(study, **{name: given[name] for name in self.wants})
+        try:
+            found = self.method(study, **{name: given[name] for name in self.wants})
+        except (AttributeError, KeyError) as error:
+            if is_newer(statement.id, error, runs):
+                return None
+            raise
         if found is None:
             if not _may_be_none(self.method):
                 raise TypeError(

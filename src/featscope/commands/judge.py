@@ -90,7 +90,7 @@ def _run(directory: Path, named: str) -> int:
     if defaults := unsaid(plan["config"]):
         print(f"Judged with {', '.join(defaults)}, of which the run does not say what it was.")
     try:
-        outcome, changed = judge_again(directory, study)
+        outcome, changed, newer = judge_again(directory, study)
     except UnjudgedError as error:
         raise ConfigError(run.how_to_judge(error, directory)) from None
     page = report_run(directory, study if named else None)  # before anything is said: `| head` ends what follows
@@ -110,6 +110,9 @@ def _run(directory: Path, named: str) -> int:
             print(f"Tables in {directory / TABLES} say what was judged before. To write them anew:\n  {anew}")
     elif changed is not None:
         print("All as before.")
+    if newer:
+        needs = ", ".join(f"{claim} ({what})" for claim, what in newer.items())
+        print(f"Newer than this run, which has not measured what they ask for: {needs}. A new run has it.")
     print(f"report: {page}")
     return 0
 

@@ -21,7 +21,7 @@ from featscope.report.unfinished import report_unfinished
 from featscope.runs.diverged import shortcomings
 from featscope.runs.environment import mixed
 from featscope.runs.folder import RunFolder
-from featscope.runs.judging import changes
+from featscope.runs.judging import changes, judged_by_now
 from featscope.runs.lock import locked
 from featscope.runs.plain import from_plain
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, with_texts
@@ -108,7 +108,7 @@ def _as_read(directory: Path, study: Study, runs: Runs, claims: Sequence[Claim])
     if type(study).tables is not Study.tables:  # texts are in the files of the weights, which may be large
         said = replace(said, tables=[*study.tables(with_texts(directory, runs))], tables_are="Scores and answers")
     try:
-        changed = changes(claims, list(study.claims(runs)))
+        changed = changes(claims, judged_by_now(study, runs, claims)[0])
     except Exception as error:  # whatever a claim's own code raises
         changed = [f"it cannot judge them at all ({type(error).__name__}: {error})"]
     if not changed:

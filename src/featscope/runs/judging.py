@@ -1,11 +1,12 @@
 """Judging a stored run again, without training: after a claim was mended, or by another version of its study."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import isclose, isfinite
 from pathlib import Path
 
 from featscope.claims import Claim
+from featscope.claims.newer import newer_left_out
 from featscope.options import ConfigError
 from featscope.runs.diverged import how_many_diverged
 from featscope.runs.environment import mixed
@@ -13,13 +14,13 @@ from featscope.runs.execute import Outcome, UnjudgedError
 from featscope.runs.folder import RunFolder
 from featscope.runs.lock import locked
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
-from featscope.studies import Study
+from featscope.studies import Runs, Study
 
 _DIGITS = 1e-9  # another machine may round otherwise
 _NOTHING = 1e-15  # what is left of numbers near 1 that cancel
 
 
-def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str] | None]:
+def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str] | None, Mapping[str, str]]:
     """Judge what ``directory`` has of a run by the claims that ``study`` has now, and write ``claims.json`` anew.
 
     Args:
@@ -27,7 +28,8 @@ def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str] | Non
         study: what was run, with its options.
 
     Returns:
-        the run with its new claims, and how they differ from those that were stored, a line each; None where none were.
+        the run with its new claims; how they differ from those that were stored, a line each, or None where none were;
+        and claims that are newer than the run: id -> what it has not measured.
 
     Raises:
         ConfigError: there is no such run, a file is damaged, or a run holds the folder.
@@ -40,13 +42,22 @@ def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str] | Non
         with suppress(ConfigError):  # missing, or damaged: it is written anew
             before = read_claims(directory)
         try:
-            claims = list(study.claims(runs))
+            claims, newer = judged_by_now(study, runs, before)
         except Exception as error:
             raise UnjudgedError(str(directory)) from error
         RunFolder(directory).write_claims(
             plan["study"], plan["seed"], plan["replicas"], plan["config"], claims, how_many_diverged(runs)
         )
-    return Outcome(directory, runs, claims, mixed(environment)), changes(before, claims) if before else None
+    return Outcome(directory, runs, claims, mixed(environment)), changes(before, claims) if before else None, newer
+
+
+def judged_by_now(study: Study, runs: Runs, before: Sequence[Claim]) -> tuple[list[Claim], Mapping[str, str]]:
+    """The claims that ``study`` has now on ``runs`` that were judged ``before``, without those that are newer than the
+    run: id -> what it has not measured."""
+    if not before:
+        return list(study.claims(runs)), {}
+    with newer_left_out({claim.id for claim in before}) as newer:
+        return list(study.claims(runs)), newer
 
 
 def changes(before: Sequence[Claim], after: Sequence[Claim]) -> list[str]:

@@ -223,14 +223,12 @@ class ExactClaims(FixedFeaturesArms):
         range=POSITIVE,
         note="The bound alone holds as well with any larger sum of squares in it.",
     )
-    def online_steps_add_up(self, run: xr.Dataset) -> xr.DataArray | None:
+    def online_steps_add_up(self, run: xr.Dataset) -> xr.DataArray:
         r"""The squares in the online bound are those of the steps that were taken.
 
         From $\theta_1=0$: $2\eta\sum\langle\nabla_t,\theta_t\rangle+\|\theta_{T+1}\|^2=\eta^2\sum\|\nabla_t\|^2$.
         Measured: left over right side, with the mean square of the bound.
         """
-        if "added_up" not in run:  # as runs of older versions have not
-            return None
         return run.added_up
 
     @bound("derived, for Theorem 2.2", on=ENUMERATED, relation="<=", because="Parseval.", law="exact")
@@ -269,14 +267,12 @@ class ExactClaims(FixedFeaturesArms):
         range=POSITIVE,
         note="A loss that is not the least keeps to the bound all the more easily.",
     )
-    def least_loss_is_the_least(self, run: xr.Dataset) -> xr.DataArray | None:
+    def least_loss_is_the_least(self, run: xr.Dataset) -> xr.DataArray:
         r"""The least hinge loss on that parity is found.
 
         By duality no weights are below the largest mean of $0\le\alpha(x)\le1$ with $E[\alpha y\psi]=0$. Measured:
         hinge loss of the weights found less that mean.
         """
-        if "hinge_floor" not in run:  # as runs of older versions have not
-            return None
         return abs(run.hinge - run.hinge_floor)
 
     @ordering("derived, for Theorem 2.2", on=ENUMERATED, less_than=1.0, law="exact")

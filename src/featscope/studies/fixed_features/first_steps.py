@@ -84,14 +84,12 @@ class FirstStepsClaims(ExactClaims):
         range=POSITIVE,
         note="The second step forgets W, so that what it finds hardly tells how long the first was.",
     )
-    def steps_are_as_long_as_chosen(self, run: xr.Dataset) -> xr.DataArray | None:
+    def steps_are_as_long_as_chosen(self, run: xr.Dataset) -> xr.DataArray:
         r"""Both steps are as long as the lemma has them: $\eta^{(1)}=\gamma^2\tilde\sigma/(km^3)$, $\eta^{(2)}=1$.
 
         Measured: $\|w_i\|$ after a step over $|a_i|\|T_i\|$ before it, mean over neurons, over this, off 1; the larger
         of both.
         """
-        if "step_size" not in run:  # as runs of older versions have not
-            return None
         first = self.arm(NETWORK).recipe.data.gamma ** 2 / (self.relevant * self.neurons**3)
         return largest(abs(run.step_size / xr.DataArray([first, 1.0], dims="pull") - 1))
 

@@ -70,13 +70,11 @@ class LaterStepsClaims(MixtureClaims):
         return _largest_after_start(run.weights_moved / (run.longest * self._drift(run)))
 
     @bound("derived, for Lemma A.18", on=LITERAL, at_most=1.001, because="Bound: rounding, float32.", law="exact")
-    def threshold_drift_bound(self, run: xr.Dataset) -> xr.DataArray | None:
+    def threshold_drift_bound(self, run: xr.Dataset) -> xr.DataArray:
         r"""Thresholds move by no more than $\eta t|a^{(2)}|+\eta^2t^2/2$ in t steps.
 
         Measured: the most that one has moved over it, largest over all looks.
         """
-        if "biases_moved" not in run:  # as runs of older versions have not
-            return None
         return _largest_after_start(run.biases_moved / self._drift(run))
 
     def _drift(self, run: xr.Dataset) -> xr.DataArray:

@@ -129,13 +129,13 @@ class IclAttention(AttentionArms):
         law="exact",
         range=POSITIVE,
     )
-    def rows_are_the_final_layers(self, run: xr.Dataset) -> xr.DataArray | None:
+    def rows_are_the_final_layers(self, run: xr.Dataset) -> xr.DataArray:
         """What is measured is the last row of the final layer.
 
         Measured: largest difference of a weight to that which the model's own eager attention tells, of a prompt a
         replica.
         """
-        return run.get("apart")  # runs of older versions have none
+        return run.apart
 
     # --- What is known of hand-set weights ----------------------------------------------------------------------------
 

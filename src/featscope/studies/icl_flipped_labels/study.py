@@ -128,13 +128,13 @@ class IclFlippedLabels(FlippedLabelsArms):
         law="exact",
         range=POSITIVE,
     )
-    def readings_agree(self, run: xr.Dataset) -> xr.DataArray | None:
+    def readings_agree(self, run: xr.Dataset) -> xr.DataArray:
         """What a model prefers is what it prefers of whole texts.
 
         Its log-likelihoods of both labels differ as those of all tokens of the prompt with each label, each text read
         alone. Measured: the largest difference of the two, of a prompt a replica, in nats.
         """
-        return largest(run.apart) if "apart" in run else None  # runs of older versions have none
+        return largest(run.apart)
 
     # --- What is known of hand-set learners ---------------------------------------------------------------------------
 

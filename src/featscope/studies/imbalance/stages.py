@@ -111,14 +111,12 @@ class Stages(Assumed):
         note="The papers do not say what to; √(2 log d/d) ||w_i|| follows from bounds of Stage 2. We take 0.6 of it.",
         law="exact",
     )
-    def thresholds_set(self, run: xr.Dataset) -> xr.DataArray | None:
+    def thresholds_set(self, run: xr.Dataset) -> xr.DataArray:
         r"""At the end of Stage 1 thresholds are set to a share of neurons' norms.
 
         At $T_1$ $b_i = c \sqrt{2 \log d/d} \, \|w_i\|$. Measured: $b_i/\|w_i\|$ as it was set, over
         $c \sqrt{2 \log d/d}$, of the neuron for which it is farthest from 1.
         """
-        if "reset_ratio" not in run:  # as runs of older versions have not
-            return None
         over = run.reset_ratio.where(run.stage1_end >= 0) / (self._schedule.reset * self._needed(1.0))
         return known(farthest(over, "neuron"), over)
 

@@ -114,12 +114,12 @@ class LearnedFilters(LearnedFiltersArms):
         law="exact",
         range=SHARE,
     )
-    def tests_are_new_images(self, run: xr.Dataset) -> xr.DataArray | None:
+    def tests_are_new_images(self, run: xr.Dataset) -> xr.DataArray:
         """Networks are judged by images that they were not trained on.
 
         Measured: share of test images that are among those that were trained on.
         """
-        return run.get("seen")  # runs of older versions have none
+        return run.seen
 
     @bound(
         "Figures 2.3, A.13 and A.14; captions of A.16 and A.17",

@@ -119,13 +119,12 @@ class LongBench(LongBenchArms):
         law="exact",
         range=(0.0, POINTS),
     )
-    def right_answers_have_all_points(self, runs: Runs) -> float | None:
+    def right_answers_have_all_points(self, runs: Runs) -> float:
         """A right answer, word for word, has a hundred points.
 
         Measured: the least score of any example's first right answer, as if it had been said.
         """
-        perfect = self.found(runs)["full"].get("perfect")  # runs before 2026-11-30 have none
-        return None if perfect is None else float(perfect.min())
+        return float(self.found(runs)["full"]["perfect"].min())
 
     @identity(
         "Section 9.4.2",

@@ -222,12 +222,12 @@ class MultiIndexStudy(MultiIndexArms):
         return mean(run.cosine**2 - run.share)
 
     @ordering("derived here", on=SPAN, less_than=0.0, range=COSINE, given=lambda study: study.directions > 1)
-    def largest_angle_is_the_largest(self, run: xr.Dataset) -> xr.DataArray | None:
+    def largest_angle_is_the_largest(self, run: xr.Dataset) -> xr.DataArray:
         r"""It is the largest of their angles by which the subspace is judged.
 
         Measured: squared cosine of the largest principal angle less the mean over all, mean over $d$ and $n$.
         """
-        return mean(run.cosine**2 - run.square) if "square" in run else None  # as in runs of older versions it is not
+        return mean(run.cosine**2 - run.square)
 
     # --- Errors (Theorem B.69, G11) -----------------------------------------------------------------------------------
 

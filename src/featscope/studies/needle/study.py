@@ -106,14 +106,12 @@ class NeedleInAHaystack(NeedleArms):
         law="exact",
         range=COSINE,
     )
-    def needles_lie_from_first_to_last(self, run: xr.Dataset) -> xr.DataArray | None:
+    def needles_lie_from_first_to_last(self, run: xr.Dataset) -> xr.DataArray:
         """Needles lie anywhere from the beginning of the text to its end.
 
         Measured: where the needle begins at the largest depth less where it does at the smallest, as shares of the
         longest prompts.
         """
-        if "start" not in run:  # as runs of older versions have not
-            return None
         start = run.start.isel(length=-1, drop=True).mean("prompt", skipna=False)
         return start.isel(depth=-1, drop=True) - start.isel(depth=0, drop=True)
 
@@ -126,13 +124,11 @@ class NeedleInAHaystack(NeedleArms):
         law="exact",
         range=POSITIVE,
     )
-    def others_are_hidden_beside(self, run: xr.Dataset) -> Found | None:
+    def others_are_hidden_beside(self, run: xr.Dataset) -> Found:
         """The text has other passwords beside the one that is asked for.
 
         Measured: the least of them in a prompt; of a needle of your own there are none.
         """
-        if "others" not in run:
-            return None
         return Found(smallest(run.others), predicted=0.0 if self.needle else float(OTHERS))
 
     # --- What the retriever never saw, with full attention ------------------------------------------------------------

@@ -180,14 +180,12 @@ class Assumed(TensorPowerArms):
         because="Tolerance: 3 %; η is 1 %, and squared steps take half of it.",
         range=POSITIVE,
     )
-    def linear_growth_is_geometric(self, runs: Runs) -> xr.DataArray | None:
+    def linear_growth_is_geometric(self, runs: Runs) -> xr.DataArray:
         r"""Of power 1, which is a control, growth is geometric.
 
         $\sum \eta C_t$ is the logarithm of what a sequence has grown by, whatever its start. Measured: one over the
         other, mean over starts and sequences of the control.
         """
-        if FAST not in runs:
-            return None
         run = runs[FAST]
         return mean(run.total / np.log(run.leader_end / run.leader_start)).mean("start", skipna=False)
 

@@ -174,14 +174,12 @@ class FirstGradientClaims(UniformParityArms):
         because="Tolerance: weights are of single precision.",
         range=POSITIVE,
     )
-    def readout_after_the_step(self, run: xr.Dataset) -> xr.DataArray | None:
+    def readout_after_the_step(self, run: xr.Dataset) -> xr.DataArray:
         r"""The read-out of every neuron is $\pm1/(2k)$ after the first step.
 
         Measured: mean $|a^{(1)}|$ times $2k$ at the printed $\eta_1$, over all inputs the farthest from 1 over $k$, and
         of the networks that are trained.
         """
-        if "readout_size" not in run:  # as runs of older versions have not
-            return None
         return farthest(run.readout_size, "block") if "block" in run.readout_size.dims else run.readout_size
 
     @identity(

@@ -322,12 +322,12 @@ class UniformParityStudy(FirstGradientClaims):
         things=lambda study: TESTED,
         note="Where there is no label at all nothing is learned either.",
     )
-    def labels_of_others_are_signs(self, runs: Runs) -> xr.DataArray | None:
+    def labels_of_others_are_signs(self, runs: Runs) -> xr.DataArray:
         """The control has labels of both signs, which say nothing of its inputs, in place of none.
 
         Measured: share of labels that are 1, where they are of other inputs.
         """
-        return runs[SHUFFLED].get("positive") if SHUFFLED in runs else None  # as in runs of older versions it is not
+        return runs[SHUFFLED].positive
 
     @bound(
         "derived, for Theorem B.56",

@@ -1,0 +1,38 @@
+"""A run of an older version has not measured all that claims ask for today: those that ask for more are left out."""
+
+from collections.abc import Collection
+
+import pytest
+from one_step import NAMES, one_step
+
+from featscope.claims.newer import newer_left_out
+from featscope.studies.base import ABOUT_THE_RUN
+
+
+def left_out_without(name: str, missing: Collection[str]) -> set[str]:
+    """Claims that are left out where series are ``missing``; all others are as with them."""
+    study, runs = one_step(name)
+    before = {(claim.id, claim.arm): repr(claim) for claim in study.claims(runs)}
+    older = {arm: run.drop_vars(set(missing) & set(run.data_vars)) for arm, run in runs.items()}
+    with newer_left_out(()) as newer:
+        after = {(claim.id, claim.arm): repr(claim) for claim in study.claims(older)}
+    vanished = {str(dim) for arm, run in runs.items() for dim in run.dims if dim not in older[arm].dims}
+    assert set(newer.values()) <= {*missing} | vanished
+    assert after == {key: before[key] for key in after}
+    assert {id for id, _ in before.keys() - after.keys()} <= newer.keys()
+    return {*newer}
+
+
+def series(name: str) -> set[str]:
+    """All that is measured of it."""
+    _, runs = one_step(name)
+    return {str(v) for run in runs.values() for v in run.data_vars} - {*ABOUT_THE_RUN}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
+@pytest.mark.parametrize("name", NAMES)
+def test_without_one_series_all_other_claims_are_as_before(name: str, request: pytest.FixtureRequest) -> None:
+    """Of one series in ten; of each with --long."""
+    every = 1 if request.config.getoption("--long") else 10
+    found = [left_out_without(name, {one}) for one in sorted(series(name))[::every]]
+    assert every > 1 or any(found)
