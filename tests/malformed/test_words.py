@@ -21,15 +21,33 @@ def test_a_command_that_is_not_there(tmp_path, word):
     refused(word, within=tmp_path, names=["is no command"])
 
 
-@pytest.mark.parametrize("command", ["show", "run", "sweep", "trend", "verify", "check"])
-@pytest.mark.parametrize("name", [*NOT_NAMES, NUL], ids=repr)
+BY_NAME = ["show", "run", "sweep", "trend", "verify", "check"]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        pytest.param(command, name, marks=[] if command == BY_NAME[turn % len(BY_NAME)] else [pytest.mark.long])
+        for command in BY_NAME
+        for turn, name in enumerate([*NOT_NAMES, NUL])
+    ],
+    ids=repr,
+)
 def test_a_study_that_is_not_there(tmp_path, command, name):
     refused(command, name, within=tmp_path, names=["STUDY = "])
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+WORDS = ["--nonsense", "--nonsense=1", "-x", "--", "---", LONG, f"--{LONG}", "--η", "--\x07"]
+
+
 @pytest.mark.parametrize(
-    "word", ["--nonsense", "--nonsense=1", "-x", "--", "---", LONG, f"--{LONG}", "--η", "--\x07"], ids=repr
+    ("command", "word"),
+    [
+        pytest.param(command, word, marks=[] if (at + turn) % 3 == 0 else [pytest.mark.long])
+        for at, command in enumerate(COMMANDS)
+        for turn, word in enumerate(WORDS)
+    ],
+    ids=repr,
 )
 def test_an_option_that_is_not_there(tmp_path, command, word):
     named = {"show": ["decoupling"], "run": ["decoupling"], "sweep": ["decoupling"], "trend": ["tensor-power"]}

@@ -291,7 +291,7 @@ def test_the_report_is_a_folder_of_figures_and_a_page(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("replicas", [3, 20])
+@pytest.mark.parametrize("replicas", [pytest.param(3, marks=pytest.mark.long), 20])
 def test_the_page_of_many_large_figures_stays_small(tmp_path: Path, replicas: int) -> None:
     page = write_report(tmp_path / "run", samples.content(figures=samples.figures(replicas), replicas=replicas))
     assert page.stat().st_size < 1.5e6

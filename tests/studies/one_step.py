@@ -17,6 +17,18 @@ from featscope.testing import measure
 NAMES = [name for name, entry in entries().items() if entry.target.startswith("featscope.")]
 """The studies of this package."""
 
+SLOW = (
+    "contrastive-fine-tuning",
+    "fixed-features",
+    "gemfilter",
+    "imbalance",
+    "learned-filters",
+    "prediction-head",
+    "pruning",
+    "universality",
+)
+EACH = [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in NAMES]
+"""The same for tests; those of which a step takes longest are left to --long."""
 
 FLOWS = ("prediction-head",)
 """Some arms begin where a flow of hundreds of steps ends: types are checked in the tests of `featscope.training`."""

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 import pytest
-from one_step import NAMES, one_step
+from one_step import EACH, one_step
 
 from featscope.claims.newer import newer_left_out
 from featscope.studies.base import ABOUT_THE_RUN
@@ -30,7 +30,7 @@ def series(name: str) -> set[str]:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_without_one_series_all_other_claims_are_as_before(name: str, request: pytest.FixtureRequest) -> None:
     """Of one series in ten; of each with --long."""
     every = 1 if request.config.getoption("--long") else 10

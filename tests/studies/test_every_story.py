@@ -5,7 +5,7 @@ from copy import copy
 from functools import cache
 
 import pytest
-from one_step import NAMES, one_step
+from one_step import EACH, one_step
 
 from featscope.claims import Claim
 
@@ -31,7 +31,7 @@ def claims_of(name: str) -> Sequence[Claim]:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_words_about_a_claim_turn_with_its_verdict(name: str) -> None:
     study, runs = one_step(name)
     claims = claims_of(name)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from one_step import NAMES, checked, one_step
+from one_step import EACH, checked, one_step
 
 from featscope.figures import Bars, Curves, Figure
 from featscope.registry import find
@@ -10,7 +10,7 @@ from featscope.report.run_report import content
 from featscope.runs.diverged import without_diverged
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_a_step_of_every_arm_then_all_claims_and_figures(name):
     found, study, _ = checked(name)
     assert not found.problems, "\n".join(found.problems)
@@ -18,7 +18,7 @@ def test_a_step_of_every_arm_then_all_claims_and_figures(name):
     assert found.figures
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_claims_have_titles_of_their_own_and_arms_have_roles_and_labels(name):
     _, kind = find(name)
     titles = [statement.title for statement in kind.statements()]
@@ -48,7 +48,7 @@ def _words_of(figure: Figure) -> set[str]:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_figures_call_arms_by_their_labels(name):
     study, runs = one_step(name)
     words = {word for figure in study.figures(runs) for word in _words_of(figure)}
@@ -57,7 +57,7 @@ def test_figures_call_arms_by_their_labels(name):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_figures_say_which_claims_they_show(name):
     study, runs = one_step(name)
     silent = [figure.id for figure in study.figures(runs) if not figure.claims]
@@ -65,7 +65,7 @@ def test_figures_say_which_claims_they_show(name):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_nothing_is_decided_by_a_replica_that_diverged(name):
     """On arms over axes, where others go on: pages are drawn, and claims on such an arm undecided."""
     study, runs = one_step(name)
@@ -86,7 +86,7 @@ def test_nothing_is_decided_by_a_replica_that_diverged(name):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_the_first_screen_has_its_words(name: str) -> None:
     study, runs = one_step(name)
     said = content(study, runs, study.claims(runs))

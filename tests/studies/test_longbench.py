@@ -465,7 +465,9 @@ def test_methods_that_came_later_are_compared_where_they_are_named(answers, tmp_
 WITHOUT = [tuple(one for one in ARMS if one != arm) for arm in ("gemfilter", "snapkv", "h2o", "full")]
 
 
-@pytest.mark.parametrize("methods", [*WITHOUT, ("full",), ("snapkv", "h2o")])
+@pytest.mark.parametrize(
+    "methods", [*(pytest.param(one, marks=pytest.mark.long) for one in WITHOUT[:3]), WITHOUT[3], ("full",)]
+)
 def test_methods_can_be_left_out(methods, tmp_path):
     chosen = study(data=data(), tasks=("trec", "qasper"), methods=methods)
     outcome = run(chosen, Settings(), tmp_path / "run")

@@ -545,6 +545,7 @@ def test_what_is_told_of_starts_is_compared_with_their_paths(name: str):
     assert test.judge(STUDY, "head", {"head": told}).verdict == "fails"
 
 
+@pytest.mark.long
 def test_an_average_that_averages_nothing_is_not_behind(monkeypatch: pytest.MonkeyPatch):
     name, arm = "the-average-is-behind", "batches-average"
     assert TRIAL.healthy[name, arm].measured > 1e-3
@@ -592,5 +593,6 @@ def test_outputs_of_norm_1_collapse_less_unless_they_are_normalised_over_the_bat
     assert test.judge(STUDY, sphere.name, {**runs, sphere.name: measure(STUDY, sphere, 4)}).measured > -0.05
 
 
+@pytest.mark.long
 def test_a_shard_that_stops_early_takes_no_number_from_a_claim():
     require_claims_stay(TRIAL)
