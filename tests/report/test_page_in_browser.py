@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -182,6 +182,16 @@ def test_the_first_screen_has_question_sentence_counts_and_picture(shown: Opened
     assert shown.run("document.documentElement.scrollWidth") == width
 
 
+def seldom(values: Sequence[Any], each_time: int = 0) -> list[Any]:
+    """What to try: the first so many each time, all others with --long."""
+    return [
+        pytest.param(
+            *(value if isinstance(value, tuple) else [value]), marks=[pytest.mark.long] if i >= each_time else []
+        )
+        for i, value in enumerate(values)
+    ]
+
+
 def _many_panels() -> list[Figure]:
     x, points, square = np.arange(3.0), np.random.default_rng(1).normal(size=(9, 2)), np.zeros((4, 5, 5, 3))
     names = [f"a panel of the name {i}" for i in range(12)]
@@ -194,7 +204,7 @@ def _many_panels() -> list[Figure]:
     ]
 
 
-@pytest.mark.parametrize("figure", _many_panels(), ids=lambda figure: type(figure).__name__)
+@pytest.mark.parametrize("figure", seldom(_many_panels(), 1), ids=lambda figure: type(figure).__name__)
 def test_a_first_picture_of_many_panels_ends_on_the_first_screen(alone: Callable[..., Opened], figure: Figure) -> None:
     opened = alone(figure)
     assert opened.end(".picture") <= 900
@@ -323,12 +333,21 @@ def test_filters_and_links_open_the_claims(shown: Opened) -> None:
     assert samples.claims()[2].note in target.inner_text()
 
 
-@pytest.mark.parametrize(("id", "first", "lines"), [("coverage", "panel,curve,x,mean,low,high", 1 + 5 * 30),
-                                                    ("probe", "series,group,mean,low,high", 1 + 12),
-                                                    ("correlation", "panel,neuron,feature,correlation", 1 + 2 * 576),
-                                                    ("tsne", "panel,class,x,y", 1 + 1200),
-                                                    ("agreement", "claim,predicted,tolerance,measured", 7),
-                                                    ("alignment", "panel,step,row,column", 1 + 24576)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("id", "first", "lines"),
+    [
+        ("coverage", "panel,curve,x,mean,low,high", 1 + 5 * 30),
+        ("alignment", "panel,step,row,column", 1 + 24576),
+        *seldom(
+            [
+                ("probe", "series,group,mean,low,high", 1 + 12),
+                ("correlation", "panel,neuron,feature,correlation", 1 + 2 * 576),
+                ("tsne", "panel,class,x,y", 1 + 1200),
+                ("agreement", "claim,predicted,tolerance,measured", 7),
+            ]
+        ),
+    ],
+)
 def test_the_data_of_a_figure_can_be_saved(shown: Opened, id: str, first: str, lines: int) -> None:
     table = shown.saved(id)
     assert table[0].startswith(first)
@@ -658,8 +677,11 @@ def test_a_movie_of_many_replicas_says_which_it_holds(alone: Callable[..., Opene
     assert opened.page.locator(".player select").input_value() == str(last)
 
 
-@pytest.mark.parametrize("figure", [samples.heatmaps(), samples.images(), samples.scatters(), samples.verdicts()],
-                         ids=lambda figure: figure.id)  # fmt: skip
+@pytest.mark.parametrize(
+    "figure",
+    seldom([samples.heatmaps(), samples.images(), samples.scatters(), samples.verdicts()], 1),
+    ids=lambda figure: figure.id,
+)
 def test_what_has_nothing_of_a_replica_says_so_while_one_is_picked(
     alone: Callable[..., Opened], figure: Figure
 ) -> None:

@@ -19,10 +19,15 @@ NAMES = [name for name, entry in entries().items() if entry.target.startswith("f
 
 SLOW = (
     "contrastive-fine-tuning",
+    "decoupling",
     "fixed-features",
+    "fourier-circuits",
     "gemfilter",
+    "gradient-features",
+    "icl-parity",
     "imbalance",
     "learned-filters",
+    "nuclear-norm",
     "prediction-head",
     "pruning",
     "universality",

@@ -542,7 +542,9 @@ def test_every_float_option_is_swept():
     assert {name for name, value in numeric_options(TINY).items() if isinstance(value, float)} == set(SWEPT)
 
 
-@pytest.mark.parametrize("option", SWEPT)
+@pytest.mark.parametrize(
+    "option", [pytest.param(name, marks=[pytest.mark.long] if i % 4 else []) for i, name in enumerate(SWEPT)]
+)
 def test_every_float_varies_within_one_program_of_a_sweep(option):
     """A point is what a run of its own finds, but for rounding, and the other point is not."""
     study = replace(TINY, bias=replace(EARLY, stage1_ends="norm")) if option == "bias.norm_growth" else TINY

@@ -40,6 +40,7 @@ def went_wrong(*arguments: str) -> str:
     return found.stdout
 
 
+@pytest.mark.long
 def test_what_differs_or_meets_is_found():
     assert went_wrong("planted").splitlines() == [
         "a tensor of the processor: Expected all tensors to be on the same device: aten.add.Tensor",

@@ -532,6 +532,7 @@ def test_a_fault_takes_holds_from_an_expected_claim(name: str, monkeypatch: pyte
     TRIAL.require_noticed(FAULTS[name], monkeypatch)
 
 
+@pytest.mark.long
 def test_faults_are_not_noticed_for_being_short():
     TRIAL.require_not_for_being_short(list(FAULTS.values()))
 
