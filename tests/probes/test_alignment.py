@@ -112,5 +112,15 @@ def test_a_single_neuron_is_not_compared_with_all_and_a_vector_has_no_coverage(m
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses them first, in tests alone
     with pytest.raises(ValueError, match=r"pairs have shapes \(5, 3\) and \(1, 3\); allowed is one shape"):
         rank_correlation(torch.rand(5, 3), torch.rand(1, 3))
-    with pytest.raises(ValueError, match=r"cosines have shape \(3,\); allowed is \[neuron, feature\]"):
-        coverage(torch.rand(3))
+    for measure in (coverage, members, owner, singletons):
+        with pytest.raises(ValueError, match=r"cosines have shape \(3,\); allowed is \[neuron, feature\]"):
+            measure(torch.rand(3))
+
+
+@pytest.mark.parametrize(
+    "measure", [coverage, members, owner, singletons, lambda array: rank_correlation(array, array)]
+)
+def test_arrays_of_numpy_are_refused_by_name(measure, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses them first, in tests alone
+    with pytest.raises(TypeError, match=r"got a ndarray: expected a torch\.Tensor"):
+        measure(np.ones((2, 3)))

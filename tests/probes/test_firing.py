@@ -99,3 +99,13 @@ def test_of_a_vector_there_is_no_rate(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses it first, in tests alone
     with pytest.raises(ValueError, match=r"activations have shape \(4,\); allowed is \[batch, neuron\]"):
         firing_rate(torch.ones(4))
+
+
+@pytest.mark.parametrize("measure", [false_firing, missed_firing, wrong_firing])
+def test_members_of_other_features_and_arrays_of_numpy_are_refused_by_name(measure, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses them first, in tests alone
+    with pytest.raises(ValueError, match=rf"members are of 1 features: allowed is {CODES.shape[-1]}, those of codes"):
+        measure(ACTIVATION, CODES, MEMBERS[..., :1])
+    for arguments in ((ACTIVATION.numpy(), CODES, MEMBERS), (ACTIVATION, CODES.numpy(), MEMBERS)):
+        with pytest.raises(TypeError, match=r"got a ndarray: expected a torch\.Tensor"):
+            measure(*arguments)

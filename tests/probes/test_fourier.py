@@ -67,6 +67,12 @@ def test_a_product_of_cosines_has_two_bins_and_a_cosine_of_a_sum_one():
     assert share_of_largest(power.flatten(), 99) == 1
 
 
+def test_a_list_has_no_largest(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which refuses it first, in tests alone
+    with pytest.raises(TypeError, match=r"got a list: expected a torch\.Tensor"):
+        share_of_largest([1.0, 2.0], 1)
+
+
 def test_the_half_plane_has_half_of_the_power():
     matrix = torch.randn(7, 7, generator=torch.Generator().manual_seed(0))
     whole = torch.fft.fft2(matrix.double()).abs().square()[1:, 1:]

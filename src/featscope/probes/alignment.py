@@ -26,7 +26,13 @@ def feature_energy(cosines: Float[Tensor, "*replica neuron feature"]) -> Float[T
 
 
 def singletons(cosines: Float[Tensor, "*replica neuron feature"]) -> Bool[Tensor, "*replica neuron"]:
-    """Neurons that hold one feature: some squared cosine exceeds 1/2. Of a neuron whose cosines are NaN it is false."""
+    """Neurons that hold one feature: some squared cosine exceeds 1/2. Of a neuron whose cosines are NaN it is false.
+
+    Raises:
+        TypeError: cosines are no tensor.
+        ValueError: they are a vector.
+    """
+    require_matrix("cosines", cosines, "[neuron, feature]")
     return cosines.square().amax(-1) > 0.5
 
 
@@ -41,7 +47,13 @@ def coverage(cosines: Float[Tensor, "*replica neuron feature"]) -> Float[Tensor,
 
 
 def owner(cosines: Float[Tensor, "*replica neuron feature"]) -> Int[Tensor, "*replica neuron"]:
-    """The feature that each neuron is most aligned with."""
+    """The feature that each neuron is most aligned with.
+
+    Raises:
+        TypeError: cosines are no tensor.
+        ValueError: they are a vector.
+    """
+    require_matrix("cosines", cosines, "[neuron, feature]")
     return cosines.abs().argmax(-1)
 
 
@@ -58,7 +70,12 @@ def members(cosines: Float[Tensor, "*replica neuron feature"]) -> Bool[Tensor, "
     """Which features belong to a neuron: those with at least half of its largest |cosine|.
 
     N_i of Wen & Li 2021 in the form that Appendix A.4 gives it late in training. A neuron without weights has none.
+
+    Raises:
+        TypeError: cosines are no tensor.
+        ValueError: they are a vector.
     """
+    require_matrix("cosines", cosines, "[neuron, feature]")
     size = cosines.abs()
     largest = size.amax(-1, keepdim=True)
     return (size >= largest / 2) & (largest > 0)

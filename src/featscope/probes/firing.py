@@ -5,6 +5,7 @@ from math import nan
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from featscope.numbers import require_tensor
 from featscope.probes.shapes import require_matrix, require_partners
 
 _ROWS = slice(-2, -1)
@@ -33,10 +34,12 @@ def false_firing(
         members: which features belong to which neuron.
 
     Raises:
-        ValueError: there are not signals for each input, or members for each neuron.
+        TypeError: one of them is no tensor.
+        ValueError: there are not signals for each input, or members for each neuron and each feature.
     """
+    absent = ~_present(activation, codes, members)
     fires = _known(activation != 0, activation)
-    return (fires * ~_present(activation, codes, members)).sum(-2) / fires.sum(-2)
+    return (fires * absent).sum(-2) / fires.sum(-2)
 
 
 def missed_firing(
@@ -76,6 +79,11 @@ def _present(
     members: Bool[Tensor, "*replica neuron feature"],
 ) -> Bool[Tensor, "*replica batch neuron"]:
     """Whether some feature of the neuron is in the input."""
+    require_tensor(codes)
+    require_tensor(members)
+    if members.shape[-1] != codes.shape[-1]:
+        allowed = f"{codes.shape[-1]}, those of codes"
+        raise ValueError(f"members are of {members.shape[-1]} features: allowed is {allowed}")
     present = (codes != 0).float() @ members.float().mT > 0
     require_partners(activation, present)
     return present

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featscope.numbers import in_double
+from featscope.numbers import in_double, require_tensor
 
 
 def power_spectrum(vectors: Float[Tensor, "*batch residue"]) -> Float[Tensor, "*batch frequency"]:
@@ -63,7 +63,12 @@ def _above_rounding(power: Tensor, of: Tensor, axes: int) -> Tensor:
 
 
 def share_of_largest(power: Float[Tensor, "*batch bin"], count: int) -> Float[Tensor, "*batch"]:
-    """Share of the power that the ``count`` largest bins have. NaN where there is no power."""
+    """Share of the power that the ``count`` largest bins have. NaN where there is no power.
+
+    Raises:
+        TypeError: the power is no tensor.
+    """
+    require_tensor(power)
     return power.topk(min(count, power.shape[-1])).values.sum(-1) / power.sum(-1)
 
 

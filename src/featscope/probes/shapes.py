@@ -23,7 +23,12 @@ def require_partners(one: Tensor, other: Tensor, axes: slice = slice(-2, None)) 
         one: rows.
         other: theirs.
         axes: those in which both are alike.
+
+    Raises:
+        TypeError: one of them is no tensor.
     """
+    require_tensor(one)
+    require_tensor(other)
     if one.shape[axes] != other.shape[axes]:
         allowed = "is one shape" if axes.stop is None else "are as many rows"
         raise ValueError(f"pairs have shapes {tuple(one.shape)} and {tuple(other.shape)}; allowed {allowed}")
