@@ -52,6 +52,11 @@ class Later(Judged):
         """Numbers end closer than another arm's. Measured: the difference."""
         return last(runs["farther"], runs["farther"].loss) - last(runs["pulled"], runs["pulled"].loss)
 
+    def figures(self, runs):
+        """As sweeps and ladders, which draw their verdicts."""
+        assert self.claims(runs)
+        return super().figures(runs)
+
 
 @pytest.fixture
 def out(tmp_path, monkeypatch):
@@ -86,6 +91,7 @@ def test_claims_that_are_newer_than_the_run_are_left_out_and_told(out, monkeypat
     page = report_run(out, Later()).read_text()
     assert "otherwise" not in page
     assert "cannot judge" not in page
+    assert "over-steps" in page
     outcome, changed, newer = judge_again(out, Later())
     assert [claim.id for claim in outcome.claims] == ["is-pulled"]
     assert (changed, newer) == ([], {"is-narrow": "spread", "is-pulled-farther": "farther"})

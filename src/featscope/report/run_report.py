@@ -21,7 +21,7 @@ from featscope.report.unfinished import report_unfinished
 from featscope.runs.diverged import shortcomings
 from featscope.runs.environment import mixed
 from featscope.runs.folder import RunFolder
-from featscope.runs.judging import changes, judged_by_now
+from featscope.runs.judging import as_far_as_measured, changes
 from featscope.runs.lock import locked
 from featscope.runs.plain import from_plain
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, with_texts
@@ -104,11 +104,13 @@ def stored_content(directory: Path, plan: Mapping[str, Any], study: Study | None
 
 def _as_read(directory: Path, study: Study, runs: Runs, claims: Sequence[Claim]) -> Content:
     """What ``study`` says of the run, and whether it would judge it otherwise than what is stored, which is shown."""
-    said = content(study, runs, claims)
+    with as_far_as_measured(claims):  # figures of sweeps and ladders judge, too
+        said = content(study, runs, claims)
     if type(study).tables is not Study.tables:  # texts are in the files of the weights, which may be large
         said = replace(said, tables=[*study.tables(with_texts(directory, runs))], tables_are="Scores and answers")
     try:
-        changed = changes(claims, judged_by_now(study, runs, claims)[0])
+        with as_far_as_measured(claims):
+            changed = changes(claims, list(study.claims(runs)))
     except Exception as error:  # whatever a claim's own code raises
         changed = [f"it cannot judge them at all ({type(error).__name__}: {error})"]
     if not changed:

@@ -1,7 +1,7 @@
 """Judging a stored run again, without training: after a claim was mended, or by another version of its study."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from math import isclose, isfinite
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from featscope.runs.execute import Outcome, UnjudgedError
 from featscope.runs.folder import RunFolder
 from featscope.runs.lock import locked
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
-from featscope.studies import Runs, Study
+from featscope.studies import Study
 
 _DIGITS = 1e-9  # another machine may round otherwise
 _NOTHING = 1e-15  # what is left of numbers near 1 that cancel
@@ -42,7 +42,8 @@ def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str] | Non
         with suppress(ConfigError):  # missing, or damaged: it is written anew
             before = read_claims(directory)
         try:
-            claims, newer = judged_by_now(study, runs, before)
+            with as_far_as_measured(before) as newer:
+                claims = list(study.claims(runs))
         except Exception as error:
             raise UnjudgedError(str(directory)) from error
         RunFolder(directory).write_claims(
@@ -51,13 +52,10 @@ def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str] | Non
     return Outcome(directory, runs, claims, mixed(environment)), changes(before, claims) if before else None, newer
 
 
-def judged_by_now(study: Study, runs: Runs, before: Sequence[Claim]) -> tuple[list[Claim], Mapping[str, str]]:
-    """The claims that ``study`` has now on ``runs`` that were judged ``before``, without those that are newer than the
-    run: id -> what it has not measured."""
-    if not before:
-        return list(study.claims(runs)), {}
-    with newer_left_out({claim.id for claim in before}) as newer:
-        return list(study.claims(runs)), newer
+def as_far_as_measured(before: Sequence[Claim]) -> AbstractContextManager[Mapping[str, str]]:
+    """Within it, claims are left out that are newer than a run that was judged ``before`` and ask for what it has not
+    measured; it gives id -> that. Of a run that nobody judged nothing tells which are newer."""
+    return newer_left_out({claim.id for claim in before}) if before else nullcontext({})
 
 
 def changes(before: Sequence[Claim], after: Sequence[Claim]) -> list[str]:
