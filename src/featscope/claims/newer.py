@@ -34,7 +34,7 @@ def newer_left_out(before: Collection[str]) -> Iterator[dict[str, str]]:
         _JUDGED.reset(token)
 
 
-def is_newer(claim: str, error: Exception, runs: Mapping[str, Any]) -> bool:
+def noted_as_newer(claim: str, error: Exception, runs: Mapping[str, Any]) -> bool:
     """Whether ``error`` of a claim's code says that the claim is newer than ``runs``, which `newer_left_out` notes."""
     judged = _JUDGED.get()
     if judged is None or claim in judged.before:

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from featscope.claims.claim import Claim, Kind, Relation
 from featscope.claims.intervals import COUNTED, Law
-from featscope.claims.newer import is_newer
+from featscope.claims.newer import noted_as_newer
 from featscope.claims.samples import Asked, require_one_a_replica, without_diverged
 from featscope.claims.soundness import NO_TOLERANCE, require_declared
 
@@ -176,7 +176,7 @@ class Test:
         try:
             found = self.method(study, **{name: given[name] for name in self.wants})
         except (AttributeError, KeyError) as error:
-            if is_newer(statement.id, error, runs):
+            if noted_as_newer(statement.id, error, runs):
                 return None
             raise
         if found is None:
