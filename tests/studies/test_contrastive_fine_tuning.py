@@ -451,12 +451,12 @@ def test_clusters_are_those_of_the_same_training(monkeypatch):
 # --- Claims -----------------------------------------------------------------------------------------------------------
 
 
-def planted(term=-0.002, second=0.0, trained=0.2, first=3.0, cold=1e-4, fall=0.5):
+def planted(term=-0.002, second=0.0, trained=0.2, first=3.0, cold=1e-4, fall=0.5, by_heart=0.1, few=0.1):
     """An `asker` of `FineTuning` that answers with these gains, and a little noise."""
 
     def asker(self, streams):
         def ask(labels, views, classes):
-            accuracy = dict.fromkeys(range(len(METHODS)), 0.6)
+            accuracy = dict.fromkeys(range(len(METHODS)), 0.6 + few * (classes == 2))
             for place in (ONE_TERM, ONE_TERM + 1):
                 accuracy[place] += term
             accuracy[recipe.TWO] += second
@@ -468,7 +468,7 @@ def planted(term=-0.002, second=0.0, trained=0.2, first=3.0, cold=1e-4, fall=0.5
             beginnings = {"first_term": first * (1 + float(noise[-1])), "cold_term": cold * (1 + float(noise[-2]))}
             beginnings["last_term"] = [2 + float(noise[place]) for place in range(recipe.ONE, recipe.CONTRASTIVE)]
             for place in (ONE_TERM, ONE_TERM + 1, TWO_TERM, TWO_TERM + 1):
-                beginnings["last_term"][place - recipe.ONE] -= fall
+                beginnings["last_term"][place - recipe.ONE] -= fall + by_heart * (views == 2)
             there = {"labelled": float(labels), "told": float(classes or 10)}
             return {"accuracy": found.tolist(), "cosine": 0.9, **beginnings, **there}
 
@@ -491,8 +491,15 @@ def planted_unions(all_sets=0.7, similar=0.5, fifth=0.05, back=0.02):
     return asker
 
 
-def planted_kinds(self, streams):
-    return lambda part: {"accuracy": 0.5 + 1e-4 * float(streams.at("noise", part).normal(1)[0])}
+def planted_kinds(level=0.7, kinds=lambda part: 21 // part, beside=lambda part: 190):
+    def asker(self, streams):
+        def ask(part):
+            accuracy = level + 1e-4 * float(streams.at("noise", part).normal(1)[0])
+            return {"accuracy": accuracy, "kinds": kinds(part), "beside": beside(part)}
+
+        return ask
+
+    return asker
 
 
 def planted_clusters(tuned=0.1):
@@ -511,7 +518,7 @@ def planted_clusters(tuned=0.1):
 def trial():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clusters.Clusters, "asker", planted_clusters())
-        patch.setattr(pretraining.Kinds, "asker", planted_kinds)
+        patch.setattr(pretraining.Kinds, "asker", planted_kinds())
         patch.setattr(FineTuning, "asker", planted())
         patch.setattr(pretraining.Unions, "asker", planted_unions())
         found = Trial(ContrastiveFineTuning(data="a folder"), replicas=6)
@@ -526,7 +533,7 @@ def test_expected_claims_hold_and_all_are_judged(trial):
     require_judged(trial, fails)
 
 
-ASKER, UNIONS = (FineTuning, "asker"), (pretraining.Unions, "asker")
+ASKER, UNIONS, KINDS = ((recipe_, "asker") for recipe_ in (FineTuning, pretraining.Unions, pretraining.Kinds))
 SWAPPED = {name: (after, before) for name, (before, after) in published.PROBES.items()}
 REVERSED = {name: [pair[::-1] for pair in pairs] for name, pairs in published.TRADE_OFF.items()}
 FAULTS = {
@@ -547,6 +554,20 @@ FAULTS |= {
     ),
     "fine-tuning scatters": Fault(
         clusters.Clusters, "asker", planted_clusters(-0.1), "fine-tuning-makes-clusters", "clusters"
+    ),
+    "two views are no nearer than five": Fault(
+        *ASKER, planted(by_heart=0.0), "few-views-are-learned-by-heart", "few-views"
+    ),
+    "two classes are as hard as five": Fault(*ASKER, planted(few=0.0), "few-classes-are-told-apart", "few-classes"),
+    "pre-training on all sets does nothing": Fault(
+        *UNIONS, planted_unions(all_sets=0.6), "pretraining-does-something", "unions"
+    ),
+    "pre-training on all kinds does nothing": Fault(
+        *KINDS, planted_kinds(level=0.6), "pretraining-does-something", "kinds"
+    ),
+    "always as many kinds": Fault(*KINDS, planted_kinds(kinds=lambda part: 3), "kinds-are-ever-more", "kinds"),
+    "more images of more kinds": Fault(
+        *KINDS, planted_kinds(beside=lambda part: 630 // part), "as-many-images-of-more-kinds", "kinds"
     ),
     "features come back": Fault(*UNIONS, planted_unions(similar=0.9), "features-move-away", "unions"),
 }

@@ -1,5 +1,7 @@
 """Claims of contrastive fine-tuning on answers by chance, and what is read out beside the trainings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +9,16 @@ import xarray as xr
 
 from featscope.losses import NTXent
 from featscope.streams import Streams
-from featscope.studies.contrastive_fine_tuning import ContrastiveFineTuning, published, recipe, source
+from featscope.studies.contrastive_fine_tuning import (
+    ContrastiveFineTuning,
+    clusters,
+    pretraining,
+    published,
+    recipe,
+    source,
+)
 from featscope.studies.contrastive_fine_tuning.recipe import METHODS, FineTuning
-from featscope.testing import by_name
+from featscope.testing import Fault, Trial, by_name
 
 STUDY = ContrastiveFineTuning(data="a folder")
 ASKED = {"labels": 3, "views": 1, "classes": 1}
@@ -36,7 +45,15 @@ def runs() -> dict[str, xr.Dataset]:
         "images": asked,
         "clusters": xr.Dataset({"silhouette": by_chance(labels=1, views=1, classes=1, features=5)}),
         "unions": xr.Dataset(unions),
-        "kinds": xr.Dataset({"accuracy": by_chance(part=3)}),
+        "kinds": xr.Dataset(
+            {
+                "accuracy": by_chance(part=3),
+                "kinds": (("replica", "part"), [[3.0, 7.0, 21.0]] * 3),
+                "beside": (("replica", "part"), [[190.0, 190.0, 188.0]] * 3),
+            }
+        ),
+        "few-views": xr.Dataset({"last_term": by_chance(labels=1, views=2, classes=1, viewed=6)}),
+        "few-classes": xr.Dataset({"accuracy": by_chance(labels=1, views=1, classes=2, method=len(METHODS))}),
     }
 
 
@@ -90,10 +107,32 @@ def test_claims_on_pre_training_are_of_the_target_but_for_what_serves_all(runs):
             "features-move-away": alike[1] - alike[3],
             "less-of-the-target-costs": all_of_it[0] - fifth[0],
             "other-sets-stand-in-for-the-target": (fifth[3] - fifth[0]) - (all_of_it[3] - all_of_it[0]),
+            "pretraining-does-something": all_of_it[3] - (random := untrained(runs)),
         }
     )
     kinds = 100 * runs["kinds"].accuracy.values.mean(0)
-    assert measured(runs, "kinds") == pytest.approx({"more-kinds-cost-the-target": kinds[0] - kinds[2]})
+    assert measured(runs, "kinds") == pytest.approx(
+        {
+            "more-kinds-cost-the-target": kinds[0] - kinds[2],
+            "pretraining-does-something": kinds[2] - random,
+            "kinds-are-ever-more": 4,
+            "as-many-images-of-more-kinds": 2,
+        }
+    )
+
+
+def untrained(runs: dict[str, xr.Dataset]) -> float:
+    """Accuracy of a probe of the random adapter, in percent."""
+    at = METHODS.index("untrained adapter, then probe")
+    return 100 * runs["images"].accuracy[:, 0, 0, 0, at].values.mean()
+
+
+def test_claims_on_fewer_views_and_classes_are_of_the_fewest_and_the_most(runs):
+    five, two = (runs["few-views"].last_term[:, 0, at, 0, 2].values.mean() for at in (1, 0))
+    assert measured(runs, "few-views") == pytest.approx({"few-views-are-learned-by-heart": five - two})
+    at = METHODS.index("one view")
+    two, five = 100 * runs["few-classes"].accuracy[:, 0, 0, :, at].values.mean(0)
+    assert measured(runs, "few-classes") == pytest.approx({"few-classes-are-told-apart": two - five})
 
 
 def test_printed_claims_are_of_the_least_gain_that_is_printed(runs):
@@ -133,3 +172,48 @@ def test_contrastive_training_is_on_all_of_the_pool_and_probes_on_what_has_label
     assert torch.equal(views, samples.views[:, :10])
     assert [[len(part) for part in given] for given in probed] == 3 * [[60, 60, 300, 300]]
     assert all(torch.equal(given[3], samples.test_labels) for given in probed)
+
+
+# --- Faults of one line in what is trained, on made-up samples --------------------------------------------------------
+
+TRAINED = Trial(ContrastiveFineTuning(units=16, steps=60, rate=3e-3), replicas=4)
+answer, pretrained, kinds_asker = FineTuning.answer, pretraining.Pretraining.pretrained, pretraining.Kinds.asker
+
+
+def of_all_views(self, samples, rows, views, *draws):
+    return answer(self, samples, rows, source.VIEWS, *draws)
+
+
+def of_all_kinds(self, streams):
+    ask = kinds_asker(self, streams)
+    return lambda part: ask(self.parts[-1])
+
+
+def without_steps(self, pool, streams):
+    return pretrained(replace(self, steps_each=0), pool, streams)
+
+
+FAULTS = {
+    "all stored views are used": Fault(
+        FineTuning, "answer", of_all_views, "few-views-are-learned-by-heart", "few-views"
+    ),
+    "all classes are there": Fault(
+        recipe, "_of_classes", lambda samples, *_: samples, "few-classes-are-told-apart", "few-classes"
+    ),
+    "features are not trained": Fault(
+        clusters.Clusters, "fit", lambda *_: 0.0, "fine-tuning-makes-clusters", "clusters"
+    ),
+    **{
+        f"adapters are not pre-trained: {arm}": Fault(
+            pretraining.Pretraining, "pretrained", without_steps, "pretraining-does-something", arm
+        )
+        for arm in ("unions", "kinds")
+    },
+    "always all kinds": Fault(pretraining.Kinds, "asker", of_all_kinds, "kinds-are-ever-more", "kinds"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_in_what_is_trained_is_noticed_on_made_up_samples(name, monkeypatch):
+    TRAINED.require_noticed(FAULTS[name], monkeypatch)

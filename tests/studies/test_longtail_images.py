@@ -56,6 +56,9 @@ def test_counts_and_shares_hold_and_fail_on_their_controls():
         ("as-many-images", "balanced", "holds"),
         ("pruned-share", "pruned", "holds"),
         ("pruned-share", "plain", "fails"),
+        ("the-control-is-even", "balanced-pruned", "holds"),
+        ("pruning-changes-training", "pruned", "holds"),
+        ("pruning-changes-training", "balanced-pruned", "holds"),
         ("training-helps", "untrained", "fails"),
     ):
         assert TRIAL.healthy[id, arm].verdict == verdict
@@ -120,6 +123,19 @@ def test_claims_are_arithmetic_on_what_was_measured():
         assert claim.measured == pytest.approx(expected.mean()), id
         assert claim.relation in (">", ">=")
     assert TRIAL.healthy["pruning-gains-as-printed", "pruned"].predicted == pytest.approx(0.6512 - 0.6321)
+
+
+def test_pruned_arms_are_compared_with_the_same_images_without_pruning():
+    norms = {"plain": 1.0, "pruned": 2.0, "balanced": 4.0, "balanced-pruned": 16.0}
+    runs = {
+        arm: xr.Dataset({"weight_norm": (("replica", "step"), [[norm]])}, {"step": [3]}).assign(
+            last_step=("replica", [3])
+        )
+        for arm, norm in norms.items()
+    }
+    (test,) = (test for test in TINY.tests if test.statement.id == "pruning-changes-training")
+    assert [test.judge(TINY, arm, runs).measured for arm in ("pruned", "balanced-pruned")] == [1, 3]
+    assert [*test.arms(replace(TINY, data="a folder", imbalance=None))] == ["pruned"]
 
 
 def test_pruning_is_measured_where_it_happens():

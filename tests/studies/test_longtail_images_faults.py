@@ -71,6 +71,19 @@ COUNTED = {
         "the-control-is-even",
         "balanced",
     ),
+    "a tail in the control that is pruned": counted(
+        long_tail,
+        "spread",
+        lambda count, classes: [count - classes + 1] + [1] * (classes - 1),
+        "the-control-is-even",
+        "balanced-pruned",
+    ),
+    **{
+        f"a mask that nothing looks at: {arm}": counted(
+            PruningMask, "seen", lambda self, learner: learner, "pruning-changes-training", arm
+        )
+        for arm in ("pruned", "balanced-pruned")
+    },
     "a mask for good": counted(
         PruningMask,
         "choose_if_due",

@@ -10,6 +10,7 @@ from known_images import MeanColour, by_chance, colours, experiment_of
 from torch import nn
 
 from featscope.figures import Bars, Curves, Heatmaps
+from featscope.losses import NonContrastive
 from featscope.models import IdentityHead, ProjectionHead
 from featscope.options import ConfigError
 from featscope.probes.collapse import effective_rank, mean_correlation, spread, standardised
@@ -97,10 +98,21 @@ def test_what_the_comparison_rests_on_holds_and_fails_on_its_control():
         ("targets-are-constant", "identity", "holds"),
         ("diagonal-frozen", "identity", "holds"),
         ("diagonal-frozen", "linear", "fails"),
+        ("lengths-are-not-seen", "identity-l2", "holds"),
+        ("lengths-are-not-seen", "none-l2", "holds"),
+        ("lengths-are-not-seen", "identity", "fails"),
         ("training-helps", "untrained", "fails"),
     ):
         assert TRIAL.healthy[id, arm].verdict == verdict
-    assert TRIAL.healthy["target-follows", "identity-ema"].measured < 0.9
+    for arm in ("identity-ema", "none-ema"):
+        assert TRIAL.healthy["target-follows", arm].measured < 0.9
+
+
+def test_the_gradient_along_predictions_is_that_of_their_lengths():
+    """Of an inner product with (3, 4) at (2, 0) it is 3 of 5; of a cosine there is none."""
+    prediction, target = torch.tensor([[2.0, 0.0]]), torch.tensor([[3.0, 4.0]])
+    assert float(probes.gradient_along(NonContrastive("none"), prediction, target)) == pytest.approx(0.6)
+    assert float(probes.gradient_along(NonContrastive("l2"), prediction, target)) == pytest.approx(0, abs=1e-12)
 
 
 def test_the_untrained_head_is_the_identity_and_symmetric():

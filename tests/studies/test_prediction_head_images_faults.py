@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from featscope.losses import non_contrastive
+from featscope.losses import NonContrastive, non_contrastive
 from featscope.models import IdentityHead, PredictionHead, ProjectionHead, ResNet18
 from featscope.studies.prediction_head_images import PredictionHeadImages, probes
 from featscope.testing import Fault, Trial
@@ -37,7 +37,7 @@ PHOTOGRAPHS = PredictionHeadImages(
 LEARNING = Trial(PHOTOGRAPHS, replicas=8)
 COLLAPSING = Trial(replace(PHOTOGRAPHS, steps=40), replicas=3)
 
-build, represent = PredictionHead.build, probes.representations
+build, represent, normalized = PredictionHead.build, probes.representations, NonContrastive.normalized
 
 
 def ascending(self, parameters):
@@ -56,6 +56,10 @@ def with_hidden_layer(self, outputs, draws):
     return build(replace(self, kind="mlp"), outputs, draws)
 
 
+def by_batch(self, f):
+    return normalized(replace(self, normalization="batch"), f)
+
+
 PARTS = {
     "the diagonal is trained": Fault(
         IdentityHead,
@@ -67,9 +71,18 @@ PARTS = {
     "targets are differentiated through": Fault(
         non_contrastive, "stop_gradient", lambda target: target, "targets-are-constant", "identity"
     ),
-    "the target network is never updated": Fault(
-        MovingAverage, "update", lambda self, module: None, "target-follows", "identity-ema"
-    ),
+    **{
+        f"the target network is never updated: {arm}": Fault(
+            MovingAverage, "update", lambda self, module: None, "target-follows", arm
+        )
+        for arm in ("identity-ema", "none-ema")
+    },
+    **{
+        f"batch normalisation in place of l2: {arm}": Fault(
+            NonContrastive, "normalized", by_batch, "lengths-are-not-seen", arm, verdict="fails"
+        )
+        for arm in ("identity-l2", "none-l2")
+    },
 }
 COLLAPSED = {
     "a head in the arm without": Fault(PredictionHead, "build", with_hidden_layer, "no-head-correlation", "none"),

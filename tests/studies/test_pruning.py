@@ -53,6 +53,7 @@ HOLD = [
     ("rare-growth-as-stated", "one-step"),
     ("common-growth-as-stated", "one-step"),
     ("rare-reach-common", "stationary"),
+    ("hidden-for-good", "straight-through"),
     ("rare-singletons", "stationary"),
     ("settles-at-small-ratios", "random-start-direction"),
     ("tiers-stay-apart", "tiers"),

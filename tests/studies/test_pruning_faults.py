@@ -16,12 +16,13 @@ from featscope.data import SparseTokens, SparseTokensSource
 from featscope.losses import Masked, similarity
 from featscope.studies.pruning import assumed, probes
 from featscope.testing import Fault
-from featscope.training import GradientTraining, pruning
+from featscope.training import GradientTraining, MagnitudePruning, pruning
 from featscope.training.pruning import Pruner, PruningMask
 from featscope.training.rules import ProportionalBiasRule
 
 pairs, build = SparseTokensSource.pairs, SparseTokens.build
 stated = assumed.stated_factors
+prune = MagnitudePruning.build
 choice, hide, advance = pruning.all_but_smallest, PruningMask._hide, GradientTraining.advance
 
 
@@ -43,6 +44,11 @@ def in_who_is_pruned(where: Any, name: str, line: Any, arm: str) -> Fault:
 def until_settled(where: Any, name: str, line: Any, claim: str) -> Fault:
     """One that takes its time."""
     return Fault(where, name, line, claim, "stationary", steps=STUDY.settling_steps)
+
+
+def in_what_is_hidden(where: Any, name: str, line: Any) -> Fault:
+    """One that shows in what becomes of hidden neurons under the gradient of the pruned network."""
+    return Fault(where, name, line, "hidden-for-good", "straight-through", steps=100)
 
 
 def in_tiers(where: Any, name: str, line: Any, claim: str) -> Fault:
@@ -126,6 +132,16 @@ FAULTS = {
     "straight-through hides all": at_once(
         probes, "replace", straight_through_that_hides_all, "straight-through-spares-the-others"
     ),
+    "the theory's gradient in place of straight-through": in_what_is_hidden(
+        MagnitudePruning, "build", lambda self, experiment: prune(replace(self, gradient="theory"), experiment)
+    ),
+    "straight-through hides nothing in training": in_what_is_hidden(
+        PruningMask, "_hide", lambda self, parameter, kept: parameter
+    ),
+    "no decay under straight-through": in_what_is_hidden(
+        GradientTraining, "advance", hidden_end_as(lambda before, after, decay: after + decay * before)
+    ),
+    "straight-through is not trained": in_what_is_hidden(GradientTraining, "advance", lambda self, step: None),
     "others' growth not over d": at_once(assumed, "stated_factors", without_the_dimension, "stated-growths-are-apart"),
     "the mask in the update as well": in_any_step(
         GradientTraining, "advance", hidden_end_as(lambda before, after, decay: before)

@@ -134,8 +134,12 @@ class Kinds(Pretraining):
 
     @property
     def answers(self) -> Mapping[str, Answer]:
-        """Accuracy of a probe on the target."""
-        return {"accuracy": Answer("test accuracy of a linear probe")}
+        """Accuracy of a probe on the target, and what was pre-trained on beside it."""
+        return {
+            "accuracy": Answer("test accuracy of a linear probe"),
+            "kinds": Answer("kinds of the images beside the target's"),
+            "beside": Answer("images beside the target's"),
+        }
 
     def asker(self, streams: Streams) -> Callable[[int], Mapping[str, float | Sequence[float]]]:
         """Pre-trains on the target and on images of so many kinds, and fits a probe.
@@ -158,7 +162,8 @@ class Kinds(Pretraining):
             chosen = of_kind[streams.at("beside", kinds).choice(len(of_kind), fewest)[0]]
             weights = self.pretrained(torch.cat([target.views[:_POOL, :_FEW], views[chosen]]), streams)
             x, test = (adapter.adapted(weights, part)[0] for part in (target.features[rows], target.test))
-            return {"accuracy": linear_probe(x, target.labels[rows], test, target.test_labels).value}
+            accuracy = linear_probe(x, target.labels[rows], test, target.test_labels).value
+            return {"accuracy": accuracy, "kinds": len(names[chosen].unique()), "beside": len(chosen)}
 
         return ask
 

@@ -29,6 +29,7 @@ from featscope.studies.contrastive_fine_tuning.arms import (
     of_paper,
 )
 from featscope.studies.contrastive_fine_tuning.clusters import BOTH, BOTH_TERM, ENCODER, PLAIN, TERM
+from featscope.studies.contrastive_fine_tuning.fewer import Fewer
 from featscope.studies.contrastive_fine_tuning.recipe import (
     BARE,
     CONTRASTIVE,
@@ -39,7 +40,6 @@ from featscope.studies.contrastive_fine_tuning.recipe import (
     TWO_TERM,
     UNTRAINED,
 )
-from featscope.studies.contrastive_fine_tuning.trade_off import TradeOff
 from featscope.studies.summaries import in_words, verdict
 
 CONTROL = {WRONG: "Control: the term pulls different images together."}
@@ -52,7 +52,7 @@ def tightness(run: xr.Dataset, features: int) -> xr.DataArray:
 
 
 @dataclass(frozen=True)
-class ContrastiveFineTuning(TradeOff):
+class ContrastiveFineTuning(Fewer):
     """Fine-tuning with a contrastive term on frozen features (dissertation, Chapter 7 and Appendix F, real data).
 
     Options and arms are `ContrastiveFineTuningArms`'.
@@ -228,7 +228,7 @@ class ContrastiveFineTuning(TradeOff):
 
     # --- How features lie ---------------------------------------------------------------------------------------------
 
-    @ordering("derived here", on=CLUSTERS, more_than=0.0, because=SIGN, given=of_paper, range=(-2.0, 2.0))
+    @ordering("derived here", on=CLUSTERS, more_than=0.0, because=SIGN, range=(-2.0, 2.0))
     def fine_tuning_makes_clusters(self, run: xr.Dataset) -> xr.DataArray:
         """Fine-tuning moves samples to others of their class.
 

@@ -4,9 +4,10 @@ Ranks and spectra are of standardised dimensions: "batch" normalisation shows th
 standardises too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from featscope.evaluation import linear_probe
@@ -69,7 +70,9 @@ def parts(experiment: GradientTraining, initial: Encoder) -> Mapping[str, Measur
     objective, encoder = experiment.objective, experiment.learner
     z = representations(experiment, WATCHED)["projection"]
     ratio = gradient_to_targets(objective.loss, objective.head(z), z)
+    along = gradient_along(objective.loss, objective.head(z), z.roll(1, 0))
     found = {"target_gradient": one(ratio, "norm of the loss's gradient to targets over that to predictions")}
+    found["length_gradient"] = one(along, "share of the loss's gradient to predictions that is along them")
     if isinstance(objective.head, IdentityHead | nn.Linear):
         error = (matrix_of(objective.head).diagonal() - 1).abs().max()
         found["head_diagonal_error"] = one(error, "largest |E_jj - 1| of what the head does")
@@ -78,6 +81,22 @@ def parts(experiment: GradientTraining, initial: Encoder) -> Mapping[str, Measur
         lag = distance(followed, encoder) / distance(initial, encoder)
         found["target_lag"] = one(lag, "distance of target and encoder over that of start and encoder")
     return found
+
+
+@torch.enable_grad()
+def gradient_along(
+    loss: Callable[[Tensor, Tensor], Tensor],
+    prediction: Float[Tensor, "image output"],
+    target: Float[Tensor, "image output"],
+) -> Float[Tensor, ""]:
+    """Norm of what of the gradient of ``loss(prediction, target)`` is along the predictions, over its own; in float64.
+
+    0 if the loss does not see their lengths.
+    """
+    prediction, target = prediction.detach().double().requires_grad_(), target.detach().double()
+    (gradient,) = torch.autograd.grad(loss(prediction, target), prediction)
+    direction = prediction.detach() / prediction.detach().norm(dim=-1, keepdim=True)
+    return (gradient * direction).sum(-1).norm() / gradient.norm()
 
 
 def representations(experiment: GradientTraining, images: int) -> Mapping[str, Tensor]:

@@ -147,9 +147,27 @@ class PredictionHeadImages(ImageStudy):
         """
         return run.head_diagonal_error
 
+    @identity(
+        "Section 7, Figure 2",
+        on=("identity-l2", "none-l2"),
+        not_on={"identity": "Control: batch normalisation sees lengths."},
+        equals=0.0,
+        within=1e-6,
+        because="Tolerance: rounding.",
+        law="exact",
+        range=SHARE,
+    )
+    def lengths_are_not_seen(self, run: xr.Dataset) -> xr.DataArray:
+        """The loss sees no lengths where outputs are brought to norm 1.
+
+        Measured: norm of what of its gradient is along each prediction over that of all, where targets are what the
+        projection makes of other images.
+        """
+        return run.length_gradient
+
     @bound(
         "Section 8",
-        on="identity-ema",
+        on={"identity-ema": "", "none-ema": ""},
         at_most=0.9,
         because="Bound: a stated choice below 1.",
         note="A target that is never updated has 1.",

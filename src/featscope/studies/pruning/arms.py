@@ -141,6 +141,7 @@ class PruningArms(Study):
                 replace(planted, rules={**rules, "pruning": replace(self.pruning, gradient="straight-through")}),
                 "the gradient of the pruned network instead of the theory's",
                 "straight-through",
+                watch=probes.of_hidden,
             ),
             Arm(
                 "too-much",

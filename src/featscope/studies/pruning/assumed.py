@@ -160,6 +160,28 @@ class Assumed(PruningArms):
         ratio = last(run, run.energy_ratio)
         return ratio if arm == "straight-through" else ratio.sel(ratio=JUDGED, drop=True)
 
+    @identity(
+        "Equation (5) against (184)",
+        on="straight-through",
+        equals=1.0,
+        within=1e-3,
+        because="Tolerance: rounding of float32, at each of some hundred steps.",
+        law="exact",
+        range=POSITIVE,
+    )
+    def hidden_for_good(self, run: xr.Dataset) -> xr.DataArray:
+        r"""Under the gradient of the pruned network what is hidden stays hidden, and decays.
+
+        A hidden neuron gets decay alone, $1 - \eta\lambda$ a step. One that is seen shrinks no faster, so the smallest
+        stay so. Measured: mean norm of hidden neurons at the end over that at the first look after
+        half of the steps, and over $(1 - \eta\lambda)$ to the power of the steps between.
+        """
+        steps = run["step"].values
+        half = int(np.searchsorted(steps, steps[-1] / 2))
+        decay = 1 - self.optimizer.lr * self.optimizer.weight_decay
+        found = last(run, run.hidden_norm) / run.hidden_norm.isel(step=half, drop=True)
+        return found / decay ** (run.last_step - int(steps[half]))
+
     @bound(
         "Theorem 3.2(c)",
         on="stationary",

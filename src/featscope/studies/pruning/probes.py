@@ -59,6 +59,13 @@ def of_tiers(experiment: GradientTraining) -> Mapping[str, Measurement]:
     }
 
 
+def of_hidden(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """The same, and how large the neurons are that are hidden."""
+    kept, norm = experiment.rules["pruning"].kept, experiment.learner.weight.norm(dim=-1)
+    hidden = (norm * ~kept).sum(-1) / (~kept).sum(-1)  # NaN where nothing is pruned
+    return {**energies(experiment), "hidden_norm": Measurement(hidden, "mean ||w_i|| of the pruned neurons")}
+
+
 def one_step(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """What pruning does to logits and gradients at the planted start, over `BATCHES` batches.
 
