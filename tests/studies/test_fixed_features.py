@@ -18,8 +18,11 @@ from featscope.studies.fixed_features.arms import (
     COHERENT,
     ENUMERATED,
     GENERAL,
+    GENERAL_RANDOM,
     HIDDEN,
+    INTERVAL,
     INTERVAL_TANGENT,
+    INTERVAL_TANGENT_WITHOUT,
     INTERVAL_TWO,
     INTERVAL_WITHOUT,
     LITERAL,
@@ -30,6 +33,7 @@ from featscope.studies.fixed_features.arms import (
     RANDOM,
     RANDOM_WITHOUT,
     RARE,
+    RARE_RANDOM,
     TANGENT,
     TWO,
     UNIFORM,
@@ -268,6 +272,20 @@ def _always_structured(self, present, labels, draws):
     return PARITY(whole, present, labels, draws)
 
 
+def _patterns_of(**options):
+    def patterns(self, draws, count):
+        other = DictionarySource.__new__(DictionarySource)
+        torch.nn.Module.__init__(other)
+        other.options = replace(self.options, **options)
+        return PATTERNS(other, draws, count)
+
+    return patterns
+
+
+def _even(self, options, draws):
+    SOURCE(self, replace(options, negatives=0.5), draws)
+
+
 def _plain(self):
     direction = torch.zeros(len(self.mean), self.options.patterns)
     direction[:, : self.options.relevant] = self.options.relevant**-0.5
@@ -287,6 +305,7 @@ def _with_thresholds(self, *built):
     return RELU(replace(self, threshold=2.0), *built)
 
 
+STRUCTURED = _patterns_of(structured=True)
 HALF_GAMMA = property(lambda self: 0.125)
 EXACT = (ENUMERATED,)
 FAULTS = {
@@ -393,6 +412,26 @@ FAULTS = {
     "opposite labels of five signs": Fault(
         SignMixtureSource, "sample", _opposite, "thresholds-make-the-sum-right", THIRD, steps=1
     ),
+    "parities for intervals": Fault(
+        DictionarySource,
+        "_patterns",
+        _patterns_of(labels="parity"),
+        "interval-labels-pull-by-their-edge",
+        INTERVAL,
+        steps=1,
+    ),
+    "no class is rare": Fault(DictionarySource, "__init__", _even, "rare-class-is-given-up", RARE_RANDOM[0.9]),
+    "features of two steps in general": Fault(
+        UnbiasedStart, "build", _with(assigned=2), "start-is-as-aligned-as-chance", GENERAL_RANDOM, steps=1
+    ),
+    "no class is rare in general": Fault(DictionarySource, "__init__", _even, "rare-class-is-given-up", GENERAL_RANDOM),
+    "even parities for intervals": Fault(
+        DictionarySource,
+        "_patterns",
+        _patterns_of(labels="parity"),
+        "rare-class-is-given-up",
+        INTERVAL_TANGENT_WITHOUT,
+    ),
     "intervals from the start's features": Fault(
         UnbiasedStart, "build", _with(assigned=0), "interval-easy", INTERVAL_TWO
     ),
@@ -410,6 +449,8 @@ def test_a_fault_takes_holds_from_an_expected_claim(monkeypatch, fault):
     [
         (GENERAL, 1, "weighted-moments", DictionaryData, "gamma", HALF_GAMMA),
         (COHERENT, 600, "blurred-count-is-a-ceiling", theory, "blur", lambda *a: 2 * BLUR(*a)),
+        (RARE_RANDOM[0.8], 600, "rare-class-is-given-up", UnbiasedStart, "build", _with(assigned=2)),
+        (INTERVAL_TANGENT_WITHOUT, 300, "rare-class-is-given-up", DictionarySource, "_patterns", STRUCTURED),
         (NO_THRESHOLDS, 1200, "odd-parities-need-thresholds", FixedBiasReLU, "build", _with_thresholds),
     ],
 )

@@ -26,6 +26,7 @@ from featscope.studies import Axis
 from featscope.studies.prediction_head import PredictionHeadStudy, probes
 from featscope.studies.prediction_head.arms import PredictionHeadArms
 from featscope.studies.prediction_head.probes import WIDEST, diverse, ends
+from featscope.studies.prediction_head.random_weights import WITH_HEAD, WITHOUT
 from featscope.studies.sweep import ARM, Sweep
 from featscope.testing import Fault, measure
 from featscope.theory.prediction_head import head_at_phase_one
@@ -468,6 +469,16 @@ def not_tied(self, packed, neurons):
     return velocity(replace(self, tied=False), packed, neurons)
 
 
+def normalised(self, packed, neurons):
+    """Outputs are normalised where they should be as they are."""
+    return velocity(replace(self, normalization="batch"), packed, neurons)
+
+
+def no_head(self, f):
+    """What the head makes of outputs is left out."""
+    return f
+
+
 def at_rest(self, parameters):
     return build_sgd(replace(self, lr=1e-9), parameters)
 
@@ -511,6 +522,9 @@ FAULTS = {
     ),
     "a tie that is not there": Fault(
         Population, "velocity", not_tied, "tied-head-is-symmetric", "tied-head", verdict="fails"
+    ),
+    "outputs that are not as they are": Fault(
+        Population, "velocity", normalised, "tied-head-is-symmetric", "no-normalization"
     ),
     "half of Algorithm 1's pull on the head": in_the_system(IdentityHead, "forward", half_of_the_head),
     "Algorithm 1 at rest": Fault(SGD, "build", at_rest, "sgd-without-head-collapses", "batches-no-head"),
@@ -580,6 +594,25 @@ def test_a_target_that_never_follows_is_noticed(monkeypatch: pytest.MonkeyPatch)
     assert sound.stands
     monkeypatch.setattr(EMARule, "forward", lambda *_: None)
     assert test.judge(STUDY, arm.name, {**beside, arm.name: measure(STUDY, arm, 8)}).verdict == "fails"
+
+
+@pytest.mark.long
+def test_from_random_weights_claims_notice_a_head_that_does_nothing(monkeypatch: pytest.MonkeyPatch):
+    """The planted faults of the two claims of random weights, which take thousands of steps to see."""
+    study = PredictionHeadStudy(steps=4500)
+    with_head, alone = (measure(study, study.arm(name), 2) for name in (WITH_HEAD, WITHOUT))
+    of_head, of_none = ("sgd-head-learns-both-features", WITH_HEAD), ("sgd-without-head-learns-the-strong", WITHOUT)
+
+    def found(claim, run):
+        return judged(*claim, {claim[1]: run}, study).measured
+
+    assert found(of_head, with_head) > 0.7
+    assert found(of_none, alone) > 0.5
+    assert found(of_none, with_head) < 0.3  # as if that arm had a head, too
+    monkeypatch.setattr(IdentityHead, "forward", no_head)
+    assert found(of_head, measure(study, study.arm(WITH_HEAD), 2)) < 0.3
+    monkeypatch.setattr(SGD, "build", at_rest)
+    assert found(of_none, measure(study, study.arm(WITHOUT), 2, at_most=50)) == pytest.approx(0.0, abs=1e-6)
 
 
 @pytest.mark.long

@@ -156,7 +156,14 @@ class FixedFeaturesArms(Study):
         about = "incoherent patterns, noise, 80 % of class -1"
         return [
             self._network(GENERAL, data, about, steps=2 * self.steps),
-            self._frozen(GENERAL_RANDOM, data, self._on_top(0), f"{about}, first layer of the start", 2 * self.steps),
+            self._frozen(
+                GENERAL_RANDOM,
+                data,
+                self._on_top(0),
+                f"{about}, first layer of the start",
+                2 * self.steps,
+                start=(probes.frozen,),
+            ),
             self._frozen(
                 COHERENT,
                 even,
@@ -203,12 +210,14 @@ class FixedFeaturesArms(Study):
         about: str,
         steps: int = 0,
         over: Sequence[Axis] = (),
+        start: Sequence[Assay] = (),
     ) -> Arm[Training]:
         lr = self.learning_rate
         if isinstance(learner, TangentStart):
             lr = _TANGENT_LR if data.labels == "parity" else _INTERVAL_LR
         recipe = self._recipe(data, learner, TorchOptimizer("Adam", lr=lr), steps or self.steps)
-        return Arm(name, recipe, about, name.replace("-", " "), over=over, watch=probes.answers)
+        label = name.replace("-", " ")
+        return Arm(name, recipe, about, label, over=over, at_start=start, watch=probes.answers)
 
     def _literal(self, data: DictionaryData) -> Arm[Training]:
         steps = 2 * self.steps

@@ -1,12 +1,15 @@
 """Claims of `fixed-features` about the first two steps."""
 
 from dataclasses import dataclass
+from math import comb
 
 import xarray as xr
 
 from featscope.claims import COSINE, POSITIVE, STATED, Found, bound, identity
 from featscope.studies.fixed_features.arms import (
     GENERAL,
+    GENERAL_RANDOM,
+    INTERVAL,
     NETWORK,
     NOTHING_TO_FIND,
 )
@@ -37,6 +40,26 @@ class FirstStepsClaims(ExactClaims):
         Measured: mean over neurons of |mean T on relevant patterns / ($\beta_i\gamma/\tilde\sigma$) - 1|.
         """
         return abs(run.on_over_active.isel(pull=0) - 1).mean("neuron", skipna=False)
+
+    @identity(
+        "derived, for Lemma A.9",
+        on=INTERVAL,
+        equals=1.0,
+        within=0.1,
+        because="Tolerance: as in step1-concentration.",
+        range=POSITIVE,
+        note="A pattern tells as much of the label as it is likely to decide it.",
+    )
+    def interval_labels_pull_by_their_edge(self, run: xr.Dataset) -> xr.DataArray:
+        r"""In the first step interval labels pull as often as one pattern less would change them.
+
+        $\gamma=2p(1-p)P(S=2k-1)$, where S counts the other 3k - 1 relevant patterns, each there with p = 2/3. Measured:
+        mean T on relevant patterns over $\beta_i\gamma/\tilde\sigma$, mean over neurons.
+        """
+        others, wanted = 3 * self.relevant - 1, 2 * self.relevant - 1
+        edge = comb(others, wanted) * 2**wanted / 3**others
+        own = self.arm(INTERVAL).recipe.data.gamma  # which the measurement is over
+        return run.on_over_active.isel(pull=0).mean("neuron", skipna=False) * own / (4 / 9 * edge)
 
     @identity(
         "derived, for Lemma A.9",
@@ -125,16 +148,17 @@ class FirstStepsClaims(ExactClaims):
 
     @identity(
         "derived, for Tables A.1 to A.5",
-        on=NETWORK,
+        on=(NETWORK, GENERAL_RANDOM),
         relation="=",
         within=0.1,
         because=f"Tolerance: {STATED}",
         range=COSINE,
     )
-    def start_is_as_aligned_as_chance(self, run: xr.Dataset) -> Found:
+    def start_is_as_aligned_as_chance(self, run: xr.Dataset, arm: str) -> Found:
         """At the start the best neuron is the best of m random directions.
 
         Measured: largest cosine of a neuron, against its mean by integration.
         """
-        predicted = theory.best_random_cosine(self.neurons, self.patterns)
+        dimension = self.arm(arm).recipe.data.dimension or self.patterns
+        predicted = theory.best_random_cosine(self.neurons, dimension)
         return Found(run.cosine.isel(stage=0).max("neuron", skipna=False), predicted=predicted)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from featscope.data import DictionarySource
 from featscope.models import TruncatedReLUNetwork
+from featscope.models.truncated_relu import FrozenFeatures
 from featscope.studies.fixed_features.trained import FittedMachines, accuracies
 from featscope.training import GradientTraining, Measurement, Recursion
 
@@ -118,6 +119,14 @@ def turned(experiment: GradientTraining) -> Mapping[str, Measurement]:
             ("pattern",),
         ),
     }
+
+
+@torch.no_grad()
+def frozen(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """Cosines of a first layer that is not trained, the only stage there is."""
+    learner: FrozenFeatures = experiment.learner
+    found = cosines(learner.first.weights, experiment.source.target)
+    return {"cosine": Measurement(found[:, None], "cosine with the sum of the relevant patterns", ("stage", "neuron"))}
 
 
 @torch.no_grad()

@@ -17,21 +17,20 @@ from featscope.studies import Runs, Story, last, looked
 from featscope.studies.prediction_head import figures
 from featscope.studies.prediction_head.arms import EARLY
 from featscope.studies.prediction_head.infinite import CHOICE, MOST
-from featscope.studies.prediction_head.paths import PathsClaims
 from featscope.studies.prediction_head.probes import among, at, diverse, median, of_those_with_some, rescued, share
+from featscope.studies.prediction_head.random_weights import RandomWeightsClaims, different, unrescued
 from featscope.studies.reductions import known
 from featscope.studies.summaries import in_words, percent, verdict
 from featscope.theory.prediction_head import strong_probability
 from featscope.training.infinite_batches import TRIES, moments
-from featscope.training.phases import LEARNED
 
 
 @dataclass(frozen=True)
-class PredictionHeadStudy(PathsClaims):
+class PredictionHeadStudy(RandomWeightsClaims):
     """Why non-contrastive learning does not collapse: what the prediction head does (Wen & Li 2022).
 
     Options and arms are `PredictionHeadArms`', claims of the flow `InfiniteBatchesClaims`', `PhasesClaims`' and
-    `PathsClaims`'.
+    `PathsClaims`', of batches from random weights `RandomWeightsClaims`'.
     """
 
     asks: ClassVar[str] = "What makes neurons learn different features when nothing in the loss asks them to?"
@@ -57,7 +56,7 @@ class PredictionHeadStudy(PathsClaims):
 
     @identity(
         "derived here, for Section 1.1",
-        on="tied-head",
+        on=("tied-head", "no-normalization"),
         not_on={"head": "There one neuron lends and the other borrows."},
         equals=1.0,
         within=1e-3,
@@ -66,10 +65,11 @@ class PredictionHeadStudy(PathsClaims):
         range=COSINE,
     )
     def tied_head_is_symmetric(self, run: xr.Dataset) -> xr.DataArray:
-        r"""A head that is kept symmetric moves, and stays symmetric.
+        r"""A head on which both neurons pull alike moves, and stays symmetric.
 
-        Measured: $2 E_{12} E_{21}/(E_{12}^2 + E_{21}^2)$ over training, the sums of both, the least over starts whose
-        paths are kept.
+        It is kept symmetric, or outputs are as they are, where $\dot E_{jk}$ is $\eta_E \sum_l C_0\alpha_l^6 B_{jl}^3
+        B_{kl}^3$. Measured: $2 E_{12} E_{21}/(E_{12}^2 + E_{21}^2)$ over training, the sums of both, the least over
+        starts whose paths are kept.
         """
         e = run["head"].where(looked(run), 0.0)
         one, other = e.isel(neuron=0), e.isel(neuron=1)
@@ -302,11 +302,8 @@ class PredictionHeadStudy(PathsClaims):
         Algorithm 1 on batches, from random weights: both neurons learn the strong feature without head, different ones
         with it. Measured: share of networks with different features in the end.
         """
-        size = abs(last(run, run.overlap)).isel(path=0).where(unrescued(run) < 0)
-        feature, most = size.fillna(0.0).argmax("feature"), size.max("feature")
-        has_one = (size.min("feature") < PURE * most) & (most >= LEARNED)
-        different = has_one.all("neuron") & (feature.isel(neuron=0) != feature.isel(neuron=1))
-        return Found(known(different, size), f"{int(different.sum())} networks do{none_rescued(run)}.")
+        so = different(run)
+        return Found(so, f"{int(so.sum())} networks do{none_rescued(run)}.")
 
     @bound("Section 1.1, (1.1)", on="hand-set-gap", not_on="hand-set-equal", at_least=0.99, because=CHOICE, law="draws")
     def symmetric_head_baseline(self, run: xr.Dataset) -> Found:
@@ -359,11 +356,6 @@ class PredictionHeadStudy(PathsClaims):
                 "any-width-collapses@widths": f"Of networks of 2 neurons {two} do, of 64 neurons {widest}.",
             },
         )
-
-
-def unrescued(run: xr.Dataset) -> xr.DataArray:
-    """0 of replicas without a start that the flow rescues `EARLY`, else -1; runs before 2026-11-28 had none of them."""
-    return run["unrescued"] if "unrescued" in run else xr.full_like(run["last_step"], -1)
 
 
 def none_rescued(run: xr.Dataset) -> str:
