@@ -58,6 +58,6 @@ def cheaper(arm: Arm) -> Arm:
 TRIAL = Trial(
     STUDY,
     replicas=4,
-    more={"augmented": 8, "plain": 8, "stage-one": 8, "supervised": 8},
+    more={"augmented": 8, "plain": 8, "stage-one": 8, "supervised": 8, "smaller": 8},
     arms={arm.name: cheaper(arm) for arm in STUDY.arms()},
 )

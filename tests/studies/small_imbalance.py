@@ -74,7 +74,7 @@ def arms() -> Iterator[Arm]:
         elif arm.over:
             eps, noise = arm.over
             yield replace(cheap, over=(replace(eps, values=(eps.values[0], eps.values[-1])), noise))
-        elif arm.name == "imbalanced":  # nothing is claimed of it
+        elif arm.name == "imbalanced":  # nothing is claimed of what heads read there
             yield replace(cheap, at_end=())
         else:
             yield cheap

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_decoupling import TRIAL
+from small_decoupling import STUDY, TRIAL
 from torch import Tensor
 
 from featscope.data import SparseCoding, SparseCodingSource
@@ -31,7 +31,7 @@ from featscope.views import RandomMask, SameSample
 pytestmark = pytest.mark.long  # half a minute and more of training
 
 sgd, mask, draws_at, build_schedule = SGD.build, RandomMask.__call__, Streams.at, BiasSchedule.build
-sample, build_tasks = SparseCodingSource.sample, SignTasks.build
+sample, build_tasks, build_data = SparseCodingSource.sample, SignTasks.build, SparseCoding.build
 activity, noise_variance = SparseCoding.activity.fget, SparseCoding.noise_variance.fget
 start, loss, descend = SymmetricReLU.build, InfoNCE.__call__, GradientDescent.step
 NOISE_MOVES = IdealNetwork.noise_moves.fget
@@ -284,6 +284,32 @@ FAULTS = {
     ),
     "gradient not gated": Fault(
         Activation, "backward", staticmethod(ungated), "gradient-split", "augmented", steps=60, verdict="fails"
+    ),
+    "the sizes of its sister at half the size": Fault(
+        SparseCoding,
+        "build",
+        lambda self, draws: build_data(
+            replace(self, features=STUDY.data.features, input_dim=STUDY.data.input_dim), draws
+        ),
+        "stage1-duration",
+        "smaller",
+        verdict="fails",
+    ),
+    "bias never set without a mask": Fault(
+        BiasSchedule,
+        "build",
+        schedule(reset=0.0),
+        "thresholds-find-features-unmasked",
+        "thresholds-only",
+        verdict="fails",
+    ),
+    "a mask where there is to be none": Fault(
+        SameSample,
+        "__call__",
+        lambda self, *given: RandomMask()(*given),
+        "loss-inversion",
+        "tau-1",
+        arms=("thresholds-only",),
     ),
     "temperature ignored": over_temperatures(lambda self, *a: loss(InfoNCE(1.0), *a)),
     "loss without the leading temperature": over_temperatures(

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from one_step import EACH, checked, one_step
 
+from featscope.claims import statement
+from featscope.claims.samples import Asked
 from featscope.figures import Bars, Curves, Figure
 from featscope.registry import find
 from featscope.report.run_report import content
@@ -35,6 +37,30 @@ def test_claims_have_titles_of_their_own_and_arms_have_roles_and_labels(name):
     # A control on which no claim is judged shows nothing.
     assert not {arm for arm in role if role[arm] == "control"} - {arm for _, arm, _ in judged}
     assert not [(test.statement.id, arm) for test, arm, expected in judged if expected and role.get(arm) == "control"]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # after one step much is missing
+@pytest.mark.parametrize("name", EACH)
+def test_of_every_arm_something_is_expected(name, monkeypatch):
+    """Else it can be broken, and what is not expected of it goes on failing. Controls have their own rule."""
+    small, runs = one_step(name)
+    study, looked_at = find(name)[1](), list[Asked]()
+
+    class Noted(Asked):
+        def __init__(self, runs):
+            super().__init__(runs)
+            looked_at.append(self)
+
+    monkeypatch.setattr(statement, "Asked", Noted)
+    read = set()
+    for test in study.tests:
+        expected = {arm for arm, (holds, _) in test.arms(study).items() if holds and test.of_runs}
+        for arm in expected & runs.keys() & test.arms(small).keys():
+            test.judge(small, arm, runs)
+            read |= {arm} if "run" in test.wants else set()
+    read |= {arm for asked in looked_at for arm in asked.arms}
+    silent = {arm.name for arm in study.arms() if arm.role == "arm" and arm.name in runs} - read
+    assert not silent
 
 
 def _words_of(figure: Figure) -> set[str]:

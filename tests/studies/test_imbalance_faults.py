@@ -21,12 +21,13 @@ from featscope.probes.frozen_gates import FrozenGates
 from featscope.streams import Streams
 from featscope.studies.imbalance import probes, samples
 from featscope.testing import Fault
-from featscope.training import SGD, BiasSchedule, ContrastivePairs, FirstTime
+from featscope.training import SGD, BiasSchedule, ContrastivePairs, FirstTime, Training
 from featscope.training.rules import BiasScheduleRule
 
 pairs, build, forward = SparseTokensSource.pairs, SparseTokens.build, TokenMLPNetwork.forward
 sgd, schedule, first, at = SGD.build, BiasSchedule.build, FirstTime.build, Streams.at
 signals, learn, follow = SparseTokensSource._signals, TokenMLP.build, BiasScheduleRule.forward
+set_up = Training.build
 
 
 def of_another_pair(self, draws, count, dtype=torch.float32):
@@ -130,6 +131,11 @@ def uniformly(self, x):
     return self.tokens * soft_threshold(x.mean(-2) @ self.weight.mT, self.bias)
 
 
+def with_thresholds(self, *given):
+    bias = STUDY.arm("heat-map").recipe.rules["bias"]
+    return set_up(replace(self, rules={**self.rules, "bias": bias}), *given)
+
+
 def at_the_start(where: Any, name: str, line: Any, claim: str, verdict: str = "fails") -> Fault:
     """One that shows before training."""
     return Fault(where, name, line, claim, "stage-one", steps=1, verdict=verdict)
@@ -198,6 +204,42 @@ FAULTS = {
     ),
     "T1 at another share": in_stage_one(
         FirstTime, "build", only_when_it_is_half_of_every_neuron, "stage1-duration", "undecided"
+    ),
+    "all input dimensions where a quarter is asked for": Fault(
+        SparseTokens,
+        "build",
+        lambda self, draws: build(replace(self, input_dim=STUDY.data.input_dim), draws),
+        "stage1-duration",
+        "stage-one-narrow",
+        steps=45,
+        verdict="fails",
+    ),
+    "minority as frequent as majority, on the curves": Fault(
+        SparseTokens,
+        "build",
+        lambda self, draws: build(replace(self, eps_min=1.0), draws),
+        "heatmap-majority-first",
+        "imbalanced",
+        steps=STUDY.curve_steps,
+        verdict="undecided",
+    ),
+    "thresholds where there are to be none": Fault(
+        Training,
+        "build",
+        with_thresholds,
+        "late-amplitudes-are-alike",
+        "heat-map-unbiased",
+        steps=STUDY.steps,
+        verdict="fails",
+    ),
+    "thresholds never set with few neurons": Fault(
+        BiasSchedule,
+        "build",
+        lambda self, experiment: schedule(replace(self, reset=0.0), experiment),
+        "few-neurons-do",
+        "few-neurons",
+        steps=STUDY.steps,
+        verdict="undecided",  # of twelve features some get a neuron all the same; of twenty hardly any
     ),
     "energy of features without squares": Fault(
         probes, "feature_energy", lambda cosines: cosines.sum(-1), "stage1-of-every-neuron", "stage-one", steps=45

@@ -89,6 +89,12 @@ class DecouplingArms(Study):
         sizes = data.features, data.input_dim
         return theory.Stage1(p, s2, *sizes, optimizer.lr, optimizer.weight_decay, keys, self.objective.anchors)
 
+    @property
+    def halved(self) -> "DecouplingArms":
+        """The study with half as many features and input dimensions."""
+        data = self.data
+        return replace(self, data=replace(data, features=data.features // 2, input_dim=data.input_dim // 2))
+
     def ideal(self, data: SparseCoding, threshold: float) -> IdealNetwork:
         """The network w_i = M_i for ``data``, with thresholds in that ratio to the norms."""
         p, s2 = theory.activity(data.features, data.sparsity), theory.noise_variance(data.features, data.noise)

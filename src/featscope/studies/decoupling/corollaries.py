@@ -289,6 +289,19 @@ class Corollaries(Balance):
             predicted=self.objective.loss.temperature * self.data.features,
         )
 
+    @features_of(
+        "derived, for Theorem 3.2",
+        on="thresholds-only",
+        because="Bound: nine features in ten, that of singletons-emerge, when 29 to 32 of 32 were known.",
+    )
+    def thresholds_find_features_unmasked(self, run: xr.Dataset) -> xr.DataArray:
+        r"""With thresholds that rise, features get neurons of their own without a mask, too.
+
+        At $b = 0$ features outgrow noise by $1 + p/s^2$ in the rate; thresholds then sort out what has grown.
+        Measured: share of features that a neuron holds alone in the end.
+        """
+        return last(run, run.coverage)
+
     @ordering("Theorem 3.2", on="plain", more_than=0.0)
     def plain_noise_trend(self, run: xr.Dataset, runs: Runs) -> Found | None:
         r"""The more dimensions noise has, the more of the weights it takes.

@@ -68,6 +68,7 @@ class StageOne(AtStart):
         on={
             "stage-one": "Tolerance: as for stage1-trajectory.",
             "augmented": "Here weights are less small than the closed form assumes.",
+            "smaller": "The closed form is that of half as many features and input dimensions.",
         },
         equals=1.0,
         within=0.05,
@@ -77,13 +78,14 @@ class StageOne(AtStart):
         range=POSITIVE,
         given=descends_on_spread,
     )
-    def stage1_duration(self, run: xr.Dataset) -> Found:
+    def stage1_duration(self, run: xr.Dataset, arm: str) -> Found:
         r"""The first stage lasts as long as the closed form says.
 
         Stage I takes $\Theta(d \log d / (\eta \log\log d))$ steps; with constants, the steps after which the median
         share of feature energy reaches its threshold. Measured: steps of the first stage, $T_1$, over the closed form.
         """
-        forms = self.stage1, self.stage1.of_population
+        stage1 = self.halved.stage1 if arm == "smaller" else self.stage1
+        forms = stage1, stage1.of_population
         closed, alone = (form.duration(self.bias.feature_energy) for form in forms)
         by_energy = self.bias.stage1_ends == "energy"  # which the closed form is of; undecided where it is the norm
         return Found(

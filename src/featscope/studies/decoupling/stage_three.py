@@ -32,7 +32,7 @@ from featscope.theory.ideal_network import fires
 TREND = (
     "For the trend in size: half as many features, input dimensions and neurons, after as long by the clock η t = d^c."
 )
-WITHOUT = {"augmented": "plain", "louder": "louder-unmasked"}
+WITHOUT = {"augmented": "plain", "louder": "louder-unmasked", "tau-1": "thresholds-only"}
 """Arms with augmentation, and what each is compared with."""
 WITH_AND_WITHOUT = {
     "augmented": "The other network has thresholds at 0 and is linear: they are a part of the difference.",
