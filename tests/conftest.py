@@ -2,7 +2,6 @@
 
 import gc
 import os
-import signal
 
 gc.disable()  # until all tests are collected: what is made by then stays
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported
@@ -36,13 +35,6 @@ def _one_thread():
 
     torch.set_num_threads(1)
     threadpool_limits(1)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _signals_are_at_their_defaults():
-    """Also where the tests were begun in the background, by `nohup` or `&`, which has some of them ignored."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -172,6 +172,16 @@ def test_two_runs_at_a_time_do_not_exchange_their_results(monkeypatch):
         assert [*threads.map(asked, ("one", "other"))] == [["one 0", "one 1"], ["other 0", "other 1"]]
 
 
+@pytest.fixture(autouse=True)
+def signals_at_their_defaults():
+    """Also where the tests were begun in the background, by `nohup` or `&`, which has some of them ignored."""
+    before = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in before.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_does_not_wait_for_work_that_heeds_none(monkeypatch, number):
     """As while memory is measured: the run would go on as if nobody had said anything."""

@@ -17,8 +17,9 @@ from featscope.report.run_report import report_run
 from featscope.runs import Settings, run
 from featscope.runs.execute import UnjudgedError
 from featscope.runs.judging import changes, judge_again
+from featscope.runs.older import in_words
 from featscope.runs.plain import to_plain
-from featscope.runs.stored import read_claims, read_plan
+from featscope.runs.stored import read_claims, read_plan, read_trajectory
 from featscope.studies.base import last
 from featscope.studies.sweep import Sweep
 from swept import Pull
@@ -40,7 +41,18 @@ class Judged(Pull):
 
 @dataclass(frozen=True)
 class Later(Judged):
-    """The same in a later version, with claims on more than was measured when `Judged` was."""
+    """The same in a later version, with an arm more, and claims on more than was measured when `Judged` was."""
+
+    def arms(self):
+        """Also one that is pulled farther."""
+        arm, *rest = Pull.arms(self)
+        return [arm, *rest, replace(arm, name="farther", about="the same", label="farther")]
+
+    @ordering("nobody", on=("pulled", "other"), more_than=0.0)
+    def is_pulled(self, run, arm):
+        """Numbers end above a bound. Measured: 1 and a thousandth of the loss at the end, less the bound; of the other
+        arm their spread."""
+        return 1 + last(run, run.loss) / 1000 - LEAST if arm == "pulled" else last(run, run.spread)
 
     @ordering("nobody", on="pulled", more_than=0.0)
     def is_narrow(self, run):
@@ -67,7 +79,7 @@ def out(tmp_path, monkeypatch):
 
 def test_a_run_is_judged_again_as_before(out):
     before = (out / "claims.json").read_bytes()
-    outcome, changed, _ = judge_again(out, Judged())
+    outcome, changed = judge_again(out, Judged())
     assert changed == []
     assert [claim.verdict for claim in outcome.claims] == ["holds"]
     assert (out / "claims.json").read_bytes() == before
@@ -81,7 +93,7 @@ def test_what_a_mended_claim_changes_is_said_and_written(out, monkeypatch):
     page = report_run(out, Judged()).read_text()
     assert "judges some otherwise: is-pulled@pulled: holds, now fails" in page  # the report alone changes no verdict
     assert read_claims(out)[0].verdict == "holds"
-    _, changed, _ = judge_again(out, Judged())
+    _, changed = judge_again(out, Judged())
     assert changed == ["is-pulled@pulled: holds, now fails"]
     assert read_claims(out)[0].verdict == "fails"
     assert "otherwise" not in report_run(out, Judged()).read_text()
@@ -92,27 +104,56 @@ def test_claims_that_are_newer_than_the_run_are_left_out_and_told(out, monkeypat
     assert "otherwise" not in page
     assert "cannot judge" not in page
     assert "over-steps" in page
-    outcome, changed, newer = judge_again(out, Later())
-    assert [claim.id for claim in outcome.claims] == ["is-pulled"]
-    assert (changed, newer) == ([], {"is-narrow": "spread", "is-pulled-farther": "farther"})
+    outcome, changed = judge_again(out, Later())
+    assert [(claim.id, claim.arm) for claim in outcome.claims] == [("is-pulled", "pulled")]
+    assert changed == []
+    assert outcome.newer == {"is-pulled": "spread", "is-narrow": "spread", "is-pulled-farther": "farther"}
     monkeypatch.setattr(Judged, "tests", Later.tests)
+    monkeypatch.setattr(Judged, "arms", Later.arms)
     assert judge([str(out), "--study", f"{__name__}:Judged"]) == 0
     said = capsys.readouterr().out
     assert "All as before." in said
-    assert "which has not measured what they ask for: is-narrow (spread), is-pulled-farther (farther)." in said
+    assert (
+        "not measured what they ask for: is-pulled (spread), is-narrow (spread), is-pulled-farther (farther)." in said
+    )
 
 
-def test_a_claim_that_was_judged_and_has_lost_what_it_needs_is_at_fault(out, monkeypatch):
-    """As is one of a run that nobody judged: then nothing tells which claims are newer."""
-    monkeypatch.setattr(Later.tests[0], "method", Later.tests[1].method)  # is-pulled, which asks for the spread
+OF_TODAY = "featscope.runs.environment._revision"
+
+
+def test_slips_of_a_claim_and_what_was_judged_before_raise_unless_other_code_computed_the_run(out, monkeypatch):
+    monkeypatch.setattr(Judged, "tests", Later.tests[1:2])  # is-narrow, on an arm of which it was not judged
+    assert judge_again(out, Judged())[0].newer == {"is-narrow": "spread"}
+    (out / "claims.json").unlink()  # and nothing tells that it is newer
     with pytest.raises(UnjudgedError) as raised:
-        judge_again(out, Later())
-    assert "is-pulled" in str(raised.value.__cause__.__notes__)
-    monkeypatch.undo()
-    (out / "claims.json").unlink()
-    with pytest.raises(UnjudgedError) as raised:
-        judge_again(out, Later())
+        judge_again(out, Judged())
     assert "is-narrow" in str(raised.value.__cause__.__notes__)
+    monkeypatch.setattr(OF_TODAY, lambda code: "a later revision")
+    outcome, changed = judge_again(out, Judged())
+    assert (outcome.claims, outcome.newer, changed) == ([], {"is-narrow": "spread"}, None)
+
+
+def test_what_is_no_arm_is_a_slip(out, monkeypatch):
+    monkeypatch.setattr(Judged, "tests", Later.tests[2:3])  # another arm, which this study does not have
+    monkeypatch.setattr(OF_TODAY, lambda code: "a later revision")
+    with pytest.raises(UnjudgedError) as raised:
+        judge_again(out, Judged())
+    assert "farther" in str(raised.value.__cause__)
+
+
+def test_what_was_measured_is_named_where_a_name_is_nearly_that(out):
+    runs = read_trajectory(out)
+    assert in_words({"a": "los"}, runs).endswith("ask for: a (los; is loss meant?). A run of today's version has it.")
+    assert in_words({}, runs) == ""
+
+
+def test_a_run_that_a_later_version_goes_on_with_is_judged_as_far_as_it_was_measured(out, monkeypatch):
+    monkeypatch.setattr("featscope.runs.workers.cores", lambda: 1)
+    monkeypatch.setattr(OF_TODAY, lambda code: "a later revision")
+    monkeypatch.setattr(Judged, "tests", Later.tests[:2])
+    outcome = run(Judged(), Settings(replicas=4), out, resume=True)
+    assert [claim.id for claim in outcome.claims] == ["is-pulled"]
+    assert outcome.newer == {"is-pulled": "spread", "is-narrow": "spread"}
 
 
 @pytest.mark.parametrize("far", [np.inf, -np.inf, np.nan])
@@ -153,7 +194,7 @@ def test_a_claim_that_raises_costs_no_training(tmp_path, monkeypatch, capsys):
     with pytest.raises(UnjudgedError):
         judge_again(tmp_path / "run", Judged())
     monkeypatch.setitem(globals(), "LEAST", 0.0)
-    outcome, changed, _ = judge_again(tmp_path / "run", Judged())
+    outcome, changed = judge_again(tmp_path / "run", Judged())
     assert changed is None
     assert outcome.claims == read_claims(tmp_path / "run")
 

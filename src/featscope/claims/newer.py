@@ -1,6 +1,6 @@
 """Claims that are newer than the run that they are judged on, and ask for what it has not measured."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -9,9 +9,8 @@ from featscope.own_code import series_asked_for
 
 
 class _Judged(NamedTuple):
-    """The claims that a run was judged by, and those that are newer: id -> what it has not measured."""
-
-    before: Collection[str]
+    before: Collection[tuple[str, str]]
+    of_other_code: Callable[[], bool]
     newer: dict[str, str]
 
 
@@ -19,31 +18,42 @@ _JUDGED: ContextVar[_Judged | None] = ContextVar("judged", default=None)
 
 
 @contextmanager
-def newer_left_out(before: Collection[str]) -> Iterator[dict[str, str]]:
-    """Within it, `Test.judge` gives None where a claim asks for what no arm has measured, or for an arm that was not
-    run, and is not among those that the run was judged by ``before`` (ids). It gives id -> what was asked for.
+def newer_left_out(before: Collection[tuple[str, str]], of_other_code: Callable[[], bool]) -> Iterator[dict[str, str]]:
+    """Within it, `Test.judge` gives None where a claim is newer than a run, and asks for what that has not measured.
 
-    A claim that was judged before has lost what it needs, and one of a run that never was judged is at fault: both
-    raise as ever.
+    Newer are claims on an arm that the run, which has verdicts, was not judged by; and any, where other code than
+    today's computed it. The others have lost what they need, or have a slip: they raise as ever.
+
+    Args:
+        before: ids and arms of the verdicts that the run has.
+        of_other_code: whether other code computed it; only asked where a claim lacks something.
+
+    Yields:
+        id -> series or arm that the run does not have, of the claims that were left out by then.
     """
     newer: dict[str, str] = {}
-    token = _JUDGED.set(_Judged(before, newer))
+    token = _JUDGED.set(_Judged(before, of_other_code, newer))
     try:
         yield newer
     finally:
         _JUDGED.reset(token)
 
 
-def noted_as_newer(claim: str, error: Exception, runs: Mapping[str, Any]) -> bool:
-    """Whether ``error`` of a claim's code says that the claim is newer than ``runs``, which `newer_left_out` notes."""
-    judged = _JUDGED.get()
-    if judged is None or claim in judged.before:
+def noted_as_newer(claim: str, arm: str, error: Exception, arms: Collection[str], runs: Mapping[str, Any]) -> bool:
+    """Whether ``error`` of a claim's code says that the claim is newer than a run, which `newer_left_out` notes.
+
+    Args:
+        claim: its id.
+        arm: which one it is judged on.
+        error: what its code raised.
+        arms: all that the study has today.
+        runs: those that were run.
+    """
+    if (judged := _JUDGED.get()) is None:
         return False
-    key = error.args[0] if isinstance(error, KeyError) and error.args else ""
-    if series := series_asked_for(error):
-        missing = not any(series in run.data_vars for run in runs.values())
-    else:
-        missing = isinstance(key, str) and key not in ("", *runs)
-    if missing:
-        judged.newer[claim] = series or key
-    return missing
+    key = error.args[0] if isinstance(error, KeyError) and error.args else None
+    asked = series_asked_for(error) or (key if key in arms and key not in runs else "")
+    if not asked or not ((judged.before and (claim, arm) not in judged.before) or judged.of_other_code()):
+        return False
+    judged.newer[claim] = str(asked)
+    return True

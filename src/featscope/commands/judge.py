@@ -80,6 +80,7 @@ def _run(directory: Path, named: str) -> int:
     from featscope.runs.execute import UnjudgedError
     from featscope.runs.export import TABLES
     from featscope.runs.judging import judge_again
+    from featscope.runs.older import in_words
     from featscope.runs.plain import unsaid
     from featscope.runs.stored import read_plan
     from featscope.studies.judged_sweep import JudgedSweep
@@ -90,7 +91,7 @@ def _run(directory: Path, named: str) -> int:
     if defaults := unsaid(plan["config"]):
         print(f"Judged with {', '.join(defaults)}, of which the run does not say what it was.")
     try:
-        outcome, changed, newer = judge_again(directory, study)
+        outcome, changed = judge_again(directory, study)
     except UnjudgedError as error:
         raise ConfigError(run.how_to_judge(error, directory)) from None
     page = report_run(directory, study if named else None)  # before anything is said: `| head` ends what follows
@@ -110,9 +111,8 @@ def _run(directory: Path, named: str) -> int:
             print(f"Tables in {directory / TABLES} say what was judged before. To write them anew:\n  {anew}")
     elif changed is not None:
         print("All as before.")
-    if newer:
-        needs = ", ".join(f"{claim} ({what})" for claim, what in newer.items())
-        print(f"Newer than this run, which has not measured what they ask for: {needs}. A new run has it.")
+    if left_out := in_words(outcome.newer, outcome.runs):
+        print(left_out)
     print(f"report: {page}")
     return 0
 

@@ -32,6 +32,7 @@ from featscope.report.run_report import changed_in_words, report_run
 from featscope.runs import Settings, run
 from featscope.runs.diverged import shortcomings
 from featscope.runs.execute import Outcome, UnjudgedError, left_out
+from featscope.runs.older import in_words
 from featscope.runs.progress import Show
 from featscope.runs.stored import read_claims, read_trajectory
 from featscope.runs.twins import EqualReplicasError
@@ -191,7 +192,7 @@ def execute(
         print(*filter(None, (held, elsewhere, worth(outcome.claims))))
     else:
         print(_found(study, outcome))
-    for more in filter(None, (diverged, dropped, outcome.mixed)):
+    for more in filter(None, (diverged, dropped, outcome.mixed, in_words(outcome.newer, outcome.runs))):
         print(more)
     telling.say(f"report: {page}")
     return 0, outcome.claims

@@ -21,8 +21,9 @@ from featscope.report.unfinished import report_unfinished
 from featscope.runs.diverged import shortcomings
 from featscope.runs.environment import mixed
 from featscope.runs.folder import RunFolder
-from featscope.runs.judging import as_far_as_measured, changes
+from featscope.runs.judging import changes
 from featscope.runs.lock import locked
+from featscope.runs.older import as_far_as_measured
 from featscope.runs.plain import from_plain
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory, with_texts
 from featscope.runs.unfinished import is_unfinished
@@ -81,7 +82,7 @@ def stored_content(directory: Path, plan: Mapping[str, Any], study: Study | None
     name = plan["study"]
     if study is not None:
         summary = cleandoc(type(study).__doc__ or "").partition("\n\n")[0]
-        said = replace(_as_read(directory, study, runs, claims), title=name, summary=summary)
+        said = replace(_as_read(directory, study, runs, claims, environment), title=name, summary=summary)
         registered = name in entries() and find(name)[1] is type(study)
         again = command(study, plan) if registered else ""
         said = replace(said, question=said.question or summary, command=again)
@@ -92,7 +93,7 @@ def stored_content(directory: Path, plan: Mapping[str, Any], study: Study | None
     try:
         study = from_plain(plan["config"])
         again = command(study, plan)
-        said = _as_read(directory, study, runs, claims)
+        said = _as_read(directory, study, runs, claims, environment)
     except _UNREADABLE as error:
         why = f"{type(error).__name__}: {error}"
         warn(f"{name} cannot read {directory}, so its report shows only what is stored ({why})", stacklevel=2)
@@ -102,14 +103,16 @@ def stored_content(directory: Path, plan: Mapping[str, Any], study: Study | None
     return _computed_by(said, study, environment)
 
 
-def _as_read(directory: Path, study: Study, runs: Runs, claims: Sequence[Claim]) -> Content:
+def _as_read(
+    directory: Path, study: Study, runs: Runs, claims: Sequence[Claim], environment: Mapping[str, Any]
+) -> Content:
     """What ``study`` says of the run, and whether it would judge it otherwise than what is stored, which is shown."""
-    with as_far_as_measured(claims):  # figures of sweeps and ladders judge, too
+    with as_far_as_measured(study, claims, environment):  # figures of sweeps and ladders judge, too
         said = content(study, runs, claims)
     if type(study).tables is not Study.tables:  # texts are in the files of the weights, which may be large
         said = replace(said, tables=[*study.tables(with_texts(directory, runs))], tables_are="Scores and answers")
     try:
-        with as_far_as_measured(claims):
+        with as_far_as_measured(study, claims, environment):
             changed = changes(claims, list(study.claims(runs)))
     except Exception as error:  # whatever a claim's own code raises
         changed = [f"it cannot judge them at all ({type(error).__name__}: {error})"]

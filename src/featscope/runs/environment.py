@@ -139,6 +139,19 @@ def mixed(environment: Mapping[str, Any]) -> str:
     return f"This run is mixed, and its numbers may depend on it: from part to part these changed: {each}."
 
 
+def by_other_code(environment: Mapping[str, Any], module: str) -> bool:
+    """Whether some part of a run was computed by other code than today's, of FeatScope or of a study in ``module``."""
+
+    def code(packages: Mapping[str, Any], revision: str | None, study: Any) -> tuple[Any, ...]:
+        return packages.get("featscope"), revision, study
+
+    now = code(
+        {"featscope": version("featscope")}, _revision(_code_of(Path(__file__))), _package_of(module).get("study")
+    )
+    stages = [*environment.get("history", ()), environment]
+    return any(code(one.get("packages") or {}, one.get("git_revision"), one.get("study")) != now for one in stages)
+
+
 def _products() -> str:
     """The library that torch multiplies matrices with, and the processor's instructions that it may use."""
     library = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())

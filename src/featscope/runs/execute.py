@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from featscope.runs.environment import computed_by, environment, mixed, module_o
 from featscope.runs.export import claims_frame
 from featscope.runs.folder import RunFolder
 from featscope.runs.inputs import contents
+from featscope.runs.older import as_far_as_measured
 from featscope.runs.plain import as_read, differences, to_plain
 from featscope.runs.repeatable import repeatable
 from featscope.runs.shard import Shard, ShardResult
@@ -86,13 +87,14 @@ class Settings:
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
-    """A finished run: its folder, what was measured, the verdicts, and in a sentence whether it is of several
-    environments."""
+    """A finished run: its folder, what was measured, the verdicts, in a sentence whether it is of several environments,
+    and claims that are newer than what an older version measured: id -> what they lack."""
 
     folder: Path
     runs: dict[str, xr.Dataset]
     claims: list[Claim]
     mixed: str = ""
+    newer: Mapping[str, str] = field(default_factory=dict)
 
     def to_frame(self) -> pd.DataFrame:
         """The claims as a pandas frame, see `featscope.runs.export.claims_frame`."""
@@ -218,7 +220,8 @@ def _run(
         folder.write_trajectory(runs)
         for arm in arms:
             _write_weights(folder, arm, by_arm[arm.name], common[arm.name])
-        claims = _judged(study, runs, folder)
+        with as_far_as_measured(study, (), about_machine) as newer:
+            claims = _judged(study, runs, folder)
         folder.write_claims(name, settings.seed, replicas, plan["config"], claims, how_many_diverged(runs))
     except BaseException as error:
         about_machine = computed_by(about_machine, getattr(error, "computed_by", ()))
@@ -226,7 +229,7 @@ def _run(
             write_time()
         raise
     write_time()
-    return Outcome(out, runs, claims, mixed(about_machine))
+    return Outcome(out, runs, claims, mixed(about_machine), newer)
 
 
 def _write_weights(

@@ -1,18 +1,18 @@
 """Judging a stored run again, without training: after a claim was mended, or by another version of its study."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from math import isclose, isfinite
 from pathlib import Path
 
 from featscope.claims import Claim
-from featscope.claims.newer import newer_left_out
 from featscope.options import ConfigError
 from featscope.runs.diverged import how_many_diverged
 from featscope.runs.environment import mixed
 from featscope.runs.execute import Outcome, UnjudgedError
 from featscope.runs.folder import RunFolder
 from featscope.runs.lock import locked
+from featscope.runs.older import as_far_as_measured
 from featscope.runs.stored import read_claims, read_environment, read_plan, read_trajectory
 from featscope.studies import Study
 
@@ -20,7 +20,7 @@ _DIGITS = 1e-9  # another machine may round otherwise
 _NOTHING = 1e-15  # what is left of numbers near 1 that cancel
 
 
-def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str] | None, Mapping[str, str]]:
+def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str] | None]:
     """Judge what ``directory`` has of a run by the claims that ``study`` has now, and write ``claims.json`` anew.
 
     Args:
@@ -28,8 +28,7 @@ def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str] | Non
         study: what was run, with its options.
 
     Returns:
-        the run with its new claims; how they differ from those that were stored, a line each, or None where none were;
-        and claims that are newer than the run: id -> what it has not measured.
+        the run with its new claims, and how they differ from those that were stored, a line each; None where none were.
 
     Raises:
         ConfigError: there is no such run, a file is damaged, or a run holds the folder.
@@ -42,20 +41,14 @@ def judge_again(directory: Path, study: Study) -> tuple[Outcome, list[str] | Non
         with suppress(ConfigError):  # missing, or damaged: it is written anew
             before = read_claims(directory)
         try:
-            with as_far_as_measured(before) as newer:
+            with as_far_as_measured(study, before, environment) as newer:
                 claims = list(study.claims(runs))
         except Exception as error:
             raise UnjudgedError(str(directory)) from error
         RunFolder(directory).write_claims(
             plan["study"], plan["seed"], plan["replicas"], plan["config"], claims, how_many_diverged(runs)
         )
-    return Outcome(directory, runs, claims, mixed(environment)), changes(before, claims) if before else None, newer
-
-
-def as_far_as_measured(before: Sequence[Claim]) -> AbstractContextManager[Mapping[str, str]]:
-    """Within it, claims are left out that are newer than a run that was judged ``before`` and ask for what it has not
-    measured; it gives id -> that. Of a run that nobody judged nothing tells which are newer."""
-    return newer_left_out({claim.id for claim in before}) if before else nullcontext({})
+    return Outcome(directory, runs, claims, mixed(environment), newer), changes(before, claims) if before else None
 
 
 def changes(before: Sequence[Claim], after: Sequence[Claim]) -> list[str]:

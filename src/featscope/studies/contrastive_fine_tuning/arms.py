@@ -32,6 +32,7 @@ LABEL_OF = {
 }
 APART = (-100.0, 100.0)
 SIGN = "Bound: 0, the sign of a difference that is paired by replica."
+DRAWN_APART = "Bound: 0, the sign of a difference of what a replica draws each by itself."
 OPEN = "Judged, and not expected: nothing in the theory says that it holds here."
 
 

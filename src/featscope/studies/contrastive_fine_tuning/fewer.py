@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import xarray as xr
 
 from featscope.claims import ordering
-from featscope.studies.contrastive_fine_tuning.arms import APART, OF_CLASSES, OF_VIEWS, SIGN, accuracy
+from featscope.studies.contrastive_fine_tuning.arms import APART, DRAWN_APART, OF_CLASSES, OF_VIEWS, SIGN, accuracy
 from featscope.studies.contrastive_fine_tuning.recipe import ONE, ONE_TERM, WEIGHTS
 from featscope.studies.contrastive_fine_tuning.trade_off import TradeOff
 
@@ -25,12 +25,12 @@ class Fewer(TradeOff):
         last = run.last_term.isel(labels=0, classes=0, viewed=ONE_TERM + len(WEIGHTS) - 1 - ONE, drop=True)
         return last.isel(views=-1, drop=True) - last.isel(views=0, drop=True)
 
-    @ordering("derived here", on=OF_CLASSES, more_than=0.0, because=SIGN, range=APART)
+    @ordering("derived here", on=OF_CLASSES, more_than=0.0, because=DRAWN_APART, range=APART)
     def few_classes_are_told_apart(self, run: xr.Dataset) -> xr.DataArray:
         """Fewer classes are told apart more often.
 
         What is the likeliest of five classes is the likelier of any two of these. Measured: accuracy of the adapter
-        without the term, of two classes less of five, in points; both are drawn by themselves in each replica.
+        without the term, of two classes less of five, in points.
         """
         found = accuracy(run, ONE).isel(labels=0, views=0, drop=True)
         return found.isel(classes=0, drop=True) - found.isel(classes=-1, drop=True)

@@ -8,6 +8,7 @@ from featscope.claims import identity, ordering
 from featscope.studies.base import Runs
 from featscope.studies.contrastive_fine_tuning.arms import (
     APART,
+    DRAWN_APART,
     IMAGES,
     KINDS,
     OPEN,
@@ -92,13 +93,13 @@ class TradeOff(ContrastiveFineTuningArms):
         added = target.isel(sets=-1, drop=True) - target.isel(sets=0, drop=True)
         return added.isel(share=-1, drop=True) - added.isel(share=0, drop=True)
 
-    @ordering("derived here", on=(UNIONS, KINDS), more_than=0.0, because=SIGN, range=APART)
+    @ordering("derived here", on=(UNIONS, KINDS), more_than=0.0, because=DRAWN_APART, range=APART)
     def pretraining_does_something(self, run: xr.Dataset, runs: Runs, arm: str) -> xr.DataArray:
         """Pre-training makes an adapter better than a random one.
 
-        The random one has twice as many outputs, which can only help it. Measured: accuracy on CIFAR-10 after
-        pre-training on it and whatever is added last, less that of a probe of the untrained adapter of `images`, at 100
-        labels, in points.
+        The random one has twice as many outputs, which should help it, if anything. Measured: accuracy on CIFAR-10
+        after pre-training on it and whatever is added last, less that of a probe of the untrained adapter of `images`,
+        at 100 labels, in points.
         """
         added = {UNIONS: {"share": 0, "sets": -1}, KINDS: {"part": -1}}[arm]
         target = of_target(run) if arm == UNIONS else 100 * run.accuracy

@@ -179,7 +179,10 @@ class Balance(StageThree):
 
     @ordering(
         "Theorems 3.2, 3.4",
-        on={**WITH_AND_WITHOUT, "tau-1": "The other network has thresholds, too, which rise earlier."},
+        on={
+            **WITH_AND_WITHOUT,
+            "tau-1": "The other has thresholds that rise earlier, and nearly all features: only the loss differs.",
+        },
         more_than=0.0,
         note="Negatives that agree with an anchor on its active signals put a floor under the augmented loss; "
         "noise identifies every sample in the plain one.",

@@ -51,7 +51,7 @@ class FirstStepsClaims(ExactClaims):
         note="A pattern tells as much of the label as it is likely to decide it.",
     )
     def interval_labels_pull_by_their_edge(self, run: xr.Dataset) -> xr.DataArray:
-        r"""In the first step interval labels pull as often as one pattern less would change them.
+        r"""In the first step interval labels pull in proportion to how often one pattern less would change them.
 
         $\gamma=2p(1-p)P(S=2k-1)$, where S counts the other 3k - 1 relevant patterns, each there with p = 2/3. Measured:
         mean T on relevant patterns over $\beta_i\gamma/\tilde\sigma$, mean over neurons.

@@ -304,8 +304,8 @@ class FixedFeatures(LaterStepsClaims):
         more_than=0.02,
         because="Bound: 2 % for test sets.",
         range=COSINE,
-        note="It is 0 of what is always right, as features of two steps are, of what is not trained, and where classes "
-        "are even.",
+        note="It is 0 of what is always right, as features of two steps are but in the general setting, of what is not "
+        "trained, and where classes are even.",
     )
     def rare_class_is_given_up(self, run: xr.Dataset) -> xr.DataArray:
         """Fixed features are right more often where the class is common than where it is rare.

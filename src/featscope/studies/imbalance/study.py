@@ -23,6 +23,8 @@ from featscope.theory.imbalance import Census, activities, stated_feature_energy
 
 by_formula = partial(identity, on="heat-map", equals=0.0, within=1e-9, because=ROUNDING, law="exact")
 
+SOON = 300  # steps after which rare features at b = 0 have all but caught up; 150 at defaults
+
 
 @dataclass(frozen=True)
 class Imbalance(PapersCurves):
@@ -49,7 +51,8 @@ class Imbalance(PapersCurves):
         """Neurons hold common features more than rare ones. Measured: difference of the mean squared cosines."""
         common, rare = self._cosines(run, arm)
         none_is_rare = self.arm(arm).recipe.data.eps_min == 1
-        return Found(mean(common**2) - mean(rare**2), expected=False if none_is_rare else None)
+        caught_up = arm == "imbalanced" and self.curve_steps > SOON
+        return Found(mean(common**2) - mean(rare**2), expected=False if none_is_rare or caught_up else None)
 
     @bound(
         "workshop version, Section 4",

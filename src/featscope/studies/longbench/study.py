@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float, Int
 
 from featscope.claims import POSITIVE, Claim, Found, bound, identity, ordering
@@ -119,12 +120,12 @@ class LongBench(LongBenchArms):
         law="exact",
         range=(0.0, POINTS),
     )
-    def right_answers_have_all_points(self, runs: Runs) -> float:
+    def right_answers_have_all_points(self, run: xr.Dataset) -> float:
         """A right answer, word for word, has a hundred points.
 
         Measured: the least score of any example's first right answer, as if it had been said.
         """
-        return float(self.found(runs)["full"]["perfect"].min())
+        return float(run.perfect.min())
 
     @identity(
         "Section 9.4.2",

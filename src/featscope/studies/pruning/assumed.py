@@ -20,6 +20,15 @@ as_drawn = partial(identity, on="one-step", equals=1.0, within=0.1, range=POSITI
 NOT_ALONE = "Ω leaves it open, and growth without pruning is larger by far, too."
 
 
+FAINT = 1e-30  # far above the smallest number of float32
+
+
+def _hidden_norms_stay_above_rounding(study: PruningArms) -> bool:
+    """Whether decay alone leaves what float32 can hold, however long the arm trains."""
+    decay = 1 - study.optimizer.lr * study.optimizer.weight_decay
+    return decay > 0 and decay ** min(study.settling_steps, study.steps) > FAINT
+
+
 @dataclass(frozen=True)
 class Assumed(PruningArms):
     """Claims of what is assumed, of Lemma F.1, and of the printed factors of Theorem 3.2."""
@@ -168,11 +177,12 @@ class Assumed(PruningArms):
         because="Tolerance: rounding of float32, at each of some hundred steps.",
         law="exact",
         range=POSITIVE,
+        given=lambda study: study.pruning.score == "norm" and _hidden_norms_stay_above_rounding(study),
     )
     def hidden_for_good(self, run: xr.Dataset) -> xr.DataArray:
         r"""Under the gradient of the pruned network what is hidden stays hidden, and decays.
 
-        A hidden neuron gets decay alone, $1 - \eta\lambda$ a step. One that is seen shrinks no faster, so the smallest
+        A hidden neuron gets decay alone, $1 - \eta\lambda$ a step; where none that is seen shrinks faster, the smallest
         stay so. Measured: mean norm of hidden neurons at the end over that at the first look after
         half of the steps, and over $(1 - \eta\lambda)$ to the power of the steps between.
         """
@@ -180,7 +190,8 @@ class Assumed(PruningArms):
         half = int(np.searchsorted(steps, steps[-1] / 2))
         decay = 1 - self.optimizer.lr * self.optimizer.weight_decay
         found = last(run, run.hidden_norm) / run.hidden_norm.isel(step=half, drop=True)
-        return found / decay ** (run.last_step - int(steps[half]))
+        later = run.last_step - int(steps[half])
+        return (found / decay**later).where(later > 0)
 
     @bound(
         "Theorem 3.2(c)",
