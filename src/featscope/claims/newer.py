@@ -1,10 +1,11 @@
 """Claims that are newer than the run that they are judged on, and ask for what it has not measured."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from featscope.claims.samples import ArmNotRunError
 from featscope.own_code import series_asked_for
 
 
@@ -39,7 +40,7 @@ def newer_left_out(before: Collection[tuple[str, str]], of_other_code: Callable[
         _JUDGED.reset(token)
 
 
-def noted_as_newer(claim: str, arm: str, error: Exception, arms: Collection[str], runs: Mapping[str, Any]) -> bool:
+def noted_as_newer(claim: str, arm: str, error: Exception, arms: Collection[str]) -> bool:
     """Whether ``error`` of a claim's code says that the claim is newer than a run, which `newer_left_out` notes.
 
     Args:
@@ -47,13 +48,15 @@ def noted_as_newer(claim: str, arm: str, error: Exception, arms: Collection[str]
         arm: which one it is judged on.
         error: what its code raised.
         arms: all that the study has today.
-        runs: those that were run.
     """
     if (judged := _JUDGED.get()) is None:
         return False
-    key = error.args[0] if isinstance(error, KeyError) and error.args else None
-    asked = series_asked_for(error) or (key if key in arms and key not in runs else "")
+    asked = series_asked_for(error)
+    if isinstance(error, KeyError) and error.args and not asked:
+        key = error.args[0]
+        if key in arms if isinstance(error, ArmNotRunError) else isinstance(key, str) and key.isidentifier():
+            asked = key  # an arm; or a dimension, or a series that was looked up otherwise
     if not asked or not ((judged.before and (claim, arm) not in judged.before) or judged.of_other_code()):
         return False
-    judged.newer[claim] = str(asked)
+    judged.newer[claim] = asked
     return True

@@ -10,6 +10,10 @@ from featscope.claims.intervals import COUNTED, Law
 from featscope.claims.soundness import holding
 
 
+class ArmNotRunError(KeyError):
+    """An arm was asked for that was not run."""
+
+
 class Asked(Mapping[str, Any]):
     """Runs by arm, which knows the arms that were asked for."""
 
@@ -18,9 +22,10 @@ class Asked(Mapping[str, Any]):
         self.arms: set[str] = set()
 
     def __getitem__(self, arm: str) -> Any:
-        found = self.runs[arm]
+        if arm not in self.runs:
+            raise ArmNotRunError(arm)
         self.arms.add(arm)
-        return found
+        return self.runs[arm]
 
     def __contains__(self, arm: object) -> bool:
         return arm in self.runs
