@@ -44,7 +44,7 @@ def test_a_run_for_machines_is_an_event_a_line(tmp_path, monkeypatch, capfd):
     assert (code, err) == (0, "")
     events = [json.loads(line) for line in out.splitlines()]
     assert (events[0]["event"], events[0]["arms"]) == ("began", ["pulled", "other"])
-    assert (events[-1]["event"], events[-1]["code"]) == ("finished", 0)
+    assert (events[-1]["event"], events[-1]["code"], events[-1]["newer"]) == ("finished", 0, {})
     code, out, err = call(capfd, "run", "pull", "--json", "--out", tmp_path / "bad", "--optimizer.lr", "1e30")
     assert code == 3
     last = json.loads(out.splitlines()[-1])

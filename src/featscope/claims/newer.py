@@ -51,12 +51,17 @@ def noted_as_newer(claim: str, arm: str, error: Exception, arms: Collection[str]
     """
     if (judged := _JUDGED.get()) is None:
         return False
-    asked = series_asked_for(error)
-    if isinstance(error, KeyError) and error.args and not asked:
-        key = error.args[0]
-        if key in arms if isinstance(error, ArmNotRunError) else isinstance(key, str) and key.isidentifier():
-            asked = key  # an arm; or a dimension, or a series that was looked up otherwise
+    asked = series_asked_for(error) or _key(error)
+    if isinstance(error, ArmNotRunError) and asked not in arms:  # nor could it be
+        return False
     if not asked or not ((judged.before and (claim, arm) not in judged.before) or judged.of_other_code()):
         return False
     judged.newer[claim] = asked
     return True
+
+
+def _key(error: Exception) -> str:
+    """The arm, the dimension, or the series by another way than a dataset's, that was looked up; empty if none was."""
+    key = error.args[0] if isinstance(error, KeyError) and error.args else ""
+    looked_up = isinstance(key, str) and (key.isidentifier() or isinstance(error, ArmNotRunError))
+    return key if looked_up else ""

@@ -178,7 +178,8 @@ def execute(
                 tell(study, outcome)
         telling.claims(outcome.claims)
         found = _found(study, outcome)
-        telling.event("finished", code=0, found=found, diverged=diverged, mixed=outcome.mixed, report=str(page))
+        told = {"diverged": diverged, "mixed": outcome.mixed, "newer": dict(outcome.newer)}
+        telling.event("finished", code=0, found=found, **told, report=str(page))
         return 0, outcome.claims
     if tell is not None:
         tell(study, outcome)
