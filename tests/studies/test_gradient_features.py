@@ -438,6 +438,9 @@ FAULTS = {
         feature_step, "margin_loss", _labels_turned, "few-neurons-need-no-step", PARITY_SMALL
     ),
     "a ticket that unlearns": Fault(feature_step, "margin_loss", _labels_turned, "lottery-ticket", XOR_TICKET),
+    "a ticket that is the whole network": Fault(
+        feature_step, "kept", lambda network, places: network, "a-ticket-is-few-neurons", XOR_TICKET
+    ),
     "an outer product of everything": Fault(
         probes,
         "average_gradient_outer_product",

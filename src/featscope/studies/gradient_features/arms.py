@@ -270,7 +270,8 @@ class GradientFeaturesArms(Study):
         role: Role = "arm",
         **more: Any,
     ) -> Arm[Training]:
-        return self._train(name, data, replace(step, keep=keep), about, label, role=role, **more)
+        kept = replace(step, keep=keep)
+        return self._train(name, data, kept, about, label, (probes.how_many,), role=role, **more)
 
     def _train(
         self,

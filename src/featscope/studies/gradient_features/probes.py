@@ -55,6 +55,13 @@ def _test(experiment: GradientTraining) -> Any:
     return experiment.source.sample(experiment.streams.at("test"), TESTED)
 
 
+def how_many(experiment: GradientTraining) -> Mapping[str, Measurement]:
+    """How many neurons are trained."""
+    network = experiment.learner
+    neurons = network.weight.new_full((len(network.weight),), network.weight.shape[1])
+    return {"neurons": Measurement(neurons, "neurons that are trained")}
+
+
 def directions_before(experiment: GradientTraining) -> Mapping[str, Measurement]:
     """Where neurons point before and after the first step."""
     network = experiment.learner

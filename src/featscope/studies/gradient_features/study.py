@@ -223,6 +223,23 @@ class GradientFeatures(AtStart):
         whole, found = runs[XOR if arm == XOR_TICKET else PARITY], last(run, run.accuracy)
         return Found(found - last(whole, whole.accuracy), trials=xr.full_like(found, tested))
 
+    @identity(
+        "Proposition B.1",
+        on=[XOR_TICKET, PARITY_TICKET, PARITY_FITTING],
+        equals=1.0,
+        within=0.0,
+        law="exact",
+        because="A whole number.",
+        range=POSITIVE,
+        note="Without it a ticket could be the whole network, which learns what the whole network learns.",
+    )
+    def a_ticket_is_few_neurons(self, run: xr.Dataset) -> xr.DataArray:
+        """A ticket has as few neurons as it was given.
+
+        Measured: neurons that are trained, over those that were asked for.
+        """
+        return run.neurons / self.ticket
+
     @ordering(
         "Lemma 3.14", on=PARITY_FITTING, more_than=0.05, because="Bound: chosen after a first look, which had 0.11."
     )
