@@ -28,6 +28,7 @@ WIDE = {
     "rounding-floor-crossing",
     "training-extrapolates-in-loops",
     "training-beats-the-best-step",
+    "queries-are-random",
 }
 """Claims that six prompts and 60 steps leave undecided on some arm."""
 

@@ -296,7 +296,11 @@ def test_methods_are_not_compared_where_nothing_is_answered():
     silent = {arm: run.assign(normalised=0 * run.normalised) for arm, run in asked(TRIAL.runs).items()}
     found = by_name(METHODS_ALONE.claims(many(silent)))
     assert found["the-needle-matters", "full"].verdict == "fails"
-    assert {claim.verdict for claim in found.values() if claim.id != "the-needle-matters"} == {"undecided"}
+    of_texts = {"methods-drop-tokens", "needles-lie-from-first-to-last", "others-are-hidden-beside"}
+    compared = {
+        claim.id: claim.verdict for claim in found.values() if claim.id not in {"the-needle-matters", *of_texts}
+    }
+    assert set(compared.values()) == {"undecided"}
 
 
 @pytest.mark.long

@@ -56,6 +56,8 @@ HOLD = [
     ("hidden-for-good", "straight-through"),
     ("rare-singletons", "stationary"),
     ("settles-at-small-ratios", "random-start-direction"),
+    ("straight-through-spares-the-others", "one-step"),
+    ("stated-growths-are-apart", "one-step"),
     ("tiers-stay-apart", "tiers"),
     ("rarest-tier-is-first", "tiers"),
     ("tiers-join", "tiers"),
