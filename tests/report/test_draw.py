@@ -178,6 +178,16 @@ def test_what_no_axis_can_show_is_named_below_it() -> None:
     assert figure_data(Curves("f", "t", "c", [both]))["panels"][0]["left_out"] == not_drawn(both)
 
 
+@pytest.mark.parametrize("log", [False, True])
+def test_an_interval_that_dwarfs_its_curve_is_cut_and_told(log: bool) -> None:
+    x, y = np.arange(3.0), np.array([1.0, 1.1, 1.2])
+    for far, told in ((0.05, False), (1e9, True)):
+        panel = Panel("p", "step", "loss", [Curve("a", x, y, y - 0.05, y + far)], log_y=log)
+        (axes,) = _canvas(Curves("c", "t", "c", [panel])).axes
+        assert axes.get_ylim()[1] < 10
+        assert ("Some intervals go beyond the axis." in " ".join(axes.get_xlabel().split())) == told
+
+
 def test_mark_labels_that_would_overlap_are_lifted() -> None:
     panel = Panel("p", "x", "y", [Curve("a", np.array([0.0, 100]), np.zeros(2))])
     far = mark_labels(replace(panel, marks=[(10.0, "one"), (90.0, "two")]), characters=40)

@@ -29,7 +29,16 @@ from featscope.figures import (
 from featscope.files import atomic_write
 from featscope.report.draw_matrices import draw_heatmaps, draw_images, draw_movie
 from featscope.report.draw_verdicts import draw_verdicts
-from featscope.report.geometry import bands, deviations, grid, interval_or_gap, mark_labels, not_drawn, x_range
+from featscope.report.geometry import (
+    bands,
+    deviations,
+    grid,
+    interval_or_gap,
+    intervals_beyond,
+    mark_labels,
+    not_drawn,
+    x_range,
+)
 from featscope.report.look import (
     GRID,
     INK,
@@ -123,6 +132,9 @@ def _panel(axes: Axes, panel: Panel, swatches: dict[tuple[str, bool], Swatch], w
             else:
                 axes.vlines(x, low, high, color=swatch.colour, alpha=0.5, linewidth=1.4, zorder=1)
     axes.set_xlim(*x_range(panel))
+    beyond = intervals_beyond(panel)
+    if beyond:
+        axes.set_ylim(*beyond)
     only_zeros = not (axes.dataLim.height or axes.dataLim.y0)
     if only_zeros and not panel.logarithmic:  # shares and counts are not below
         axes.set_ylim(-0.05, 1)
@@ -145,8 +157,9 @@ def _panel(axes: Axes, panel: Panel, swatches: dict[tuple[str, bool], Swatch], w
     levels = max((mark.level + 1 for mark in labels), default=0)
     panel_title(axes, panel.title, width, above=9.0 * levels)
     label_axes(axes, panel.x_label, panel.y_label)
-    if left_out := not_drawn(panel):
-        axes.set_xlabel(f"{axes.get_xlabel()}\n{folded(left_out)}")
+    told = " ".join(filter(None, [not_drawn(panel), beyond and "Some intervals go beyond the axis."]))
+    if told:
+        axes.set_xlabel(f"{axes.get_xlabel()}\n{folded(told)}")
 
 
 @_canvas.register

@@ -36,6 +36,28 @@ def bands(curve: Curve, log_y: bool) -> list[tuple[np.ndarray, np.ndarray, np.nd
     return [(x[points], low[points], high[points]) for points in stretches if points.size]
 
 
+def intervals_beyond(panel: Panel) -> tuple[float, float] | None:
+    """Ends of the y axis where intervals would dwarf what they are of; None where an axis can show all of them.
+
+    As on the page an axis shows intervals up to once the extent of the curves beyond these.
+    """
+    log = panel.logarithmic
+    curves = [np.asarray(curve.y, dtype=np.float64) for curve in panel.curves]
+    edges = [edge for curve in panel.curves for _, *both in bands(curve, log) for edge in both]
+    seen = np.concatenate([*curves, np.empty(0)])
+    seen = seen[np.isfinite(seen) & ((seen > 0) | (not log))]
+    if not seen.size or not edges:
+        return None
+    low, high = float(seen.min()), float(seen.max())
+    least, most = (low / max(high / low, 2), high * max(high / low, 2)) if log else (2 * low - high, 2 * high - low)
+    if low == high and not log:
+        least, most = low - (abs(low) or 1), high + (abs(high) or 1)
+    ends = np.concatenate(edges)
+    if ends.min() >= least and ends.max() <= most:
+        return None
+    return max(least, min(low, float(ends.min()))), min(most, max(high, float(ends.max())))
+
+
 def not_drawn(panel: Panel) -> str:
     """Which curves of ``panel`` have no point that its axes can show, and why, in a sentence; empty if none."""
     without: list[str] = []
