@@ -82,7 +82,7 @@ def pytest_xdist_auto_num_workers() -> int:
     return cores()
 
 
-EVERY = 10
+EVERY = 20
 """Of the faults that are planted by a test, one in so many is planted each time; `make test-long` plants all."""
 
 
